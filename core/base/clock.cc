@@ -1,0 +1,25 @@
+#include "core/base/clock.h"
+
+#include <chrono>
+
+#include "absl/time/clock.h"
+
+namespace accel {
+namespace {
+
+class RealClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::Now(); }
+  absl::Duration Monotonic() const override {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  }
+};
+
+}  // namespace
+
+const Clock& Clock::Real() {
+  static const auto* const clock = new RealClock;
+  return *clock;
+}
+
+}  // namespace accel

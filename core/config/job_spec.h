@@ -1,0 +1,45 @@
+#ifndef ACCEL_CORE_CONFIG_JOB_SPEC_H_
+#define ACCEL_CORE_CONFIG_JOB_SPEC_H_
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "accel/v1/job.pb.h"
+#include "core/base/errors.h"
+
+namespace accel::config {
+
+// What a node allows.
+struct NodeLimits {
+  // Most ranks of one job.
+  int max_world_size = 0;
+  // Whether the node has CUDA devices.
+  int cuda_devices = 0;
+  // Folders in which data files may lie, by name.
+  std::map<std::string, std::filesystem::path> data_roots;
+};
+
+// Adds everything that is wrong with a job, without starting anything: missing and superfluous
+// fields, ranges, combinations, the existence of its data files (opened below their root), and what
+// this version does not implement. Field paths start at JobSpec (`loop.num_epochs`).
+void ValidateJobSpec(const accel::v1::JobSpec& spec, const NodeLimits& limits,
+                     FieldViolations* violations);
+
+// Parts of a data file's name, `<root>/<path>`.
+struct DataFile {
+  std::string root;
+  std::string path;
+};
+
+// Splits a name; INVALID_ARGUMENT for one without both parts, an absolute one, one with "." or ".."
+// parts, a NUL byte, or more than 4096 bytes.
+absl::StatusOr<DataFile> ParseDataFile(absl::string_view name);
+
+// Whether `id` is a valid last part of a job's name.
+bool IsValidJobId(absl::string_view id);
+
+}  // namespace accel::config
+
+#endif  // ACCEL_CORE_CONFIG_JOB_SPEC_H_
