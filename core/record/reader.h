@@ -26,7 +26,8 @@ template <typename Record>
 struct Rows {
   std::vector<Record> records;
   // Every row of this kind up to here was returned or skipped: where the next read goes on. At the
-  // end of the record this is its last sequence number, whatever kind that row has.
+  // end of the record this is its last sequence number, whatever kind that row has, and never less
+  // than the `after` that was asked for.
   int64_t next_after = 0;
 };
 

@@ -1,0 +1,44 @@
+#include "core/engine/data/array.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+
+namespace accel::engine {
+
+std::optional<int64_t> ArrayBytes(const std::vector<int64_t>& shape, int64_t element_size) {
+  constexpr size_t kMaxDimensions = 64;
+  if (shape.size() > kMaxDimensions) return std::nullopt;
+  int64_t bytes = element_size;
+  for (const int64_t size : shape) {
+    // LibTorch multiplies the non-zero dimensions for strides too, so each must fit.
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) {
+      return std::nullopt;
+    }
+  }
+  return std::find(shape.begin(), shape.end(), 0) == shape.end() ? bytes : 0;
+}
+
+absl::StatusOr<at::Tensor> ReadArray(ByteSource& source, const std::vector<int64_t>& shape,
+                                     at::ScalarType type) {
+  const std::optional<int64_t> bytes =
+      ArrayBytes(shape, static_cast<int64_t>(c10::elementSize(type)));
+  if (!bytes.has_value()) {
+    return MalformedData(source.name(), absl::StrCat("impossible shape [", absl::StrJoin(shape, ", "), "]"));
+  }
+  ACCEL_ASSIGN_OR_RETURN(std::string contents,
+                         source.ReadString(static_cast<size_t>(*bytes), "array"));
+  ACCEL_RETURN_IF_ERROR(source.ExpectEnd());
+  auto owner = std::make_shared<std::string>(std::move(contents));
+  return at::from_blob(
+      owner->data(), shape, [owner](void*) {}, at::TensorOptions().dtype(type));
+}
+
+}  // namespace accel::engine

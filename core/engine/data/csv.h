@@ -1,0 +1,32 @@
+#ifndef ACCEL_CORE_ENGINE_DATA_CSV_H_
+#define ACCEL_CORE_ENGINE_DATA_CSV_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "accel/v1/training.pb.h"
+#include "core/engine/data/byte_source.h"
+
+namespace accel::engine {
+
+// A file of comma-separated numbers.
+struct CsvTable {
+  // Row after row, `columns` values each.
+  std::vector<float> features;
+  // One value a row.
+  std::vector<double> targets;
+  // Columns of features.
+  int64_t columns = 0;
+};
+
+// Reads a table as accel.v1.CsvFormat describes it. Lines end in LF or CRLF; spaces and tabs around
+// a value are ignored; quotes are not understood and refused. `integral_targets` refuses targets
+// that are no whole number of at least 0. INVALID_ARGUMENT (MALFORMED_DATA) names row and column;
+// RESOURCE_EXHAUSTED for more than 2^31 values or a line of more than 256 MiB.
+absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat& format,
+                                 bool integral_targets);
+
+}  // namespace accel::engine
+
+#endif  // ACCEL_CORE_ENGINE_DATA_CSV_H_

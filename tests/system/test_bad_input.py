@@ -1,0 +1,85 @@
+"""Mistakes are refused before anything starts, all of them at once, each with its field's path."""
+
+import copy
+
+import pytest
+import yaml
+
+from conftest import blobs_spec
+
+CASES = {
+    "unknown model": ({"model": {"resnet": {}}}, "model.resnet", "mlp, convnet, gpt"),
+    "no ranks": ({"num_processes": 0}, "num_processes", "1 to"),
+    "too many ranks": ({"num_processes": 10000}, "num_processes", "10000"),
+    "missing file": ({"data.train.file": "data/nothing.csv"}, "data.train.file", "nothing.csv"),
+    "unknown root": ({"data.train.file": "elsewhere/blobs.csv"}, "data.train.file", "datasets"),
+    "path above the root": ({"data.train.file": "data/../../etc/passwd"}, "data.train.file", ".."),
+    "absolute path": ({"data.train.file": "/etc/passwd"}, "data.train.file", "/etc/passwd"),
+    "link out of the root": ({"data.train.file": "data/link.csv"}, "data.train.file", "leaves"),
+    "handler value": ({"accelerator.scaler_kwargs": {"growth_factor": 1}},
+                      "accelerator.scaler_kwargs.growth_factor", "above 1"),
+    "handler choice": ({"accelerator.ddp_kwargs": {"comm_hook": "fp8"}},
+                       "accelerator.ddp_kwargs.comm_hook", "power_sgd"),
+    "unknown option": ({"accelerator.ddp_kwargs": {"bucket_cap": 3}},
+                       "accelerator.ddp_kwargs.bucket_cap", "bucket_cap_mb"),
+    "wrong type": ({"data.batch_size": "many"}, "data.batch_size", "many"),
+    "no end": ({"loop": {}}, "loop", "num_epochs"),
+    "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "fp16"),
+}
+
+
+def changed(spec, changes):
+    spec = copy.deepcopy(spec)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        target = spec
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[last] = value
+    return spec
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_with_the_fields_path(daemon, data_root, name):
+    link = data_root / "link.csv"
+    if not link.is_symlink():
+        link.symlink_to("/etc/passwd")
+    changes, path, allowed = CASES[name]
+    spec = yaml.safe_dump(changed(blobs_spec(), changes))
+    for command in (("submit", "-", "--id", "refused"), ("validate", "-")):
+        result = daemon.accelctl(*command, input=spec, check=False)
+        assert result.returncode == 2, (result.stdout, result.stderr)
+        assert path in result.stderr and allowed in result.stderr, result.stderr
+    assert daemon.accelctl("get", "refused", check=False).returncode == 4
+
+
+def test_all_mistakes_at_once(daemon):
+    spec = changed(blobs_spec(), {"num_processes": 0, "data.batch_size": 0, "optimizer": {"sgd": {"lr": -1}}})
+    result = daemon.accelctl("validate", "-", input=yaml.safe_dump(spec), check=False)
+    for path in ("num_processes", "data.batch_size", "optimizer.sgd.lr"):
+        assert path in result.stderr
+
+
+def test_not_implemented_is_named(daemon):
+    for changes, feature in (
+        ({"accelerator.mixed_precision": "bf16"}, "accelerator.mixed_precision"),
+        ({"tracking": {"trackers": [{"wandb": {}}]}}, "wandb"),
+        ({"accelerator.gradient_accumulation_plugin": {"num_steps": 2}}, "gradient_accumulation_plugin"),
+    ):
+        result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
+        assert result.returncode == 6, result.stderr
+        assert feature in result.stderr
+
+
+def test_job_id_used_twice(daemon):
+    daemon.submit(blobs_spec(), "twice")
+    again = daemon.accelctl("submit", "-", "--id", "twice", input=yaml.safe_dump(blobs_spec()), check=False)
+    assert again.returncode == 5
+    assert "twice" in again.stderr
+    daemon.wait_state("twice", "SUCCEEDED")
+
+
+def test_valid_job_is_not_started_by_validate(daemon):
+    before = len(daemon.json("list").get("jobs", []))
+    daemon.accelctl("validate", "-", input=yaml.safe_dump(blobs_spec()))
+    assert len(daemon.json("list").get("jobs", [])) == before
