@@ -7,11 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "client/call_status.h"
 #include "google/protobuf/empty.pb.h"
 #include "google/protobuf/unknown_field_set.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/security/credentials.h"
 
 namespace accel::client {
@@ -93,7 +95,8 @@ absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, absl::Du
                  });
   done.WaitForNotification();
   if (!status.ok()) return FromGrpcStatus(status);
-  const google::protobuf::UnknownFieldSet& fields = response.unknown_fields();
+  const google::protobuf::UnknownFieldSet& fields =
+      response.GetReflection()->GetUnknownFields(response);
   for (int i = 0; i < fields.field_count(); ++i) {
     const google::protobuf::UnknownField& field = fields.field(i);
     const bool is_status =

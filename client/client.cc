@@ -23,11 +23,14 @@ const Request& WithRequestId(Request& request) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view address,
-                                                        ClientOptions options) {
+                                                        const ClientOptions& options) {
   ACCEL_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel,
                          OpenChannel(address, options.user_agent));
-  return std::unique_ptr<Client>(
-      new Client(std::string(address), std::move(channel), std::move(options)));
+  return std::unique_ptr<Client>(new Client(std::string(address), std::move(channel), options));
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view address) {
+  return Connect(address, ClientOptions());
 }
 
 Client::Client(std::string address, std::shared_ptr<grpc::Channel> channel, ClientOptions options)

@@ -37,8 +37,9 @@ struct ClientOptions {
 class Client {
  public:
   // Never blocks: the first call connects. INVALID_ARGUMENT for a wrong address, see OpenChannel.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view address);
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view address,
-                                                         ClientOptions options = {});
+                                                         const ClientOptions& options);
 
   const std::string& address() const { return address_; }
 

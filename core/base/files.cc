@@ -99,7 +99,7 @@ absl::StatusOr<Fd> OpenBeneath(const fs::path& root, absl::string_view relative)
   Fd directory(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return ErrnoStatus("cannot open", root, errno);
   open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC;
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;  // a FIFO would block the open
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   const std::string path(relative);
   const long fd = syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof(how));

@@ -149,19 +149,10 @@ void CompleteProcessGroup(const InitProcessGroupKwargs& given, absl::string_view
                                                              : kOtherTimeoutSeconds);
 }
 
-void FillCast(const Float8LinearConfig::CastConfig& defaults,
-              Float8LinearConfig::CastConfig* config) {
-  Float8LinearConfig::CastConfig filled = defaults;
-  filled.MergeFrom(*config);
-  *config = filled;
-}
-
-Float8LinearConfig::CastConfig DefaultCast(absl::string_view dtype) {
-  Float8LinearConfig::CastConfig config;
-  config.set_scaling_type("dynamic");
-  config.set_scaling_granularity("tensorwise");
-  config.set_target_dtype(std::string(dtype));
-  return config;
+void FillCast(absl::string_view dtype, Float8LinearConfig::CastConfig* config) {
+  if (!config->has_scaling_type()) config->set_scaling_type("dynamic");
+  if (!config->has_scaling_granularity()) config->set_scaling_granularity("tensorwise");
+  if (!config->has_target_dtype()) config->set_target_dtype(std::string(dtype));
 }
 
 }  // namespace
@@ -216,13 +207,22 @@ AcceleratorConfig ApplicableDefaults(const AcceleratorConfig& config, absl::stri
 }
 
 void FillFloat8Config(Float8LinearConfig* config) {
-  FillCast(DefaultCast("e4m3"), config->mutable_cast_config_input());
-  FillCast(DefaultCast("e4m3"), config->mutable_cast_config_weight());
-  FillCast(DefaultCast("e5m2"), config->mutable_cast_config_grad_output());
-  FillCast(config->cast_config_input(), config->mutable_cast_config_input_for_grad_weight());
-  FillCast(config->cast_config_weight(), config->mutable_cast_config_weight_for_grad_input());
-  FillCast(config->cast_config_grad_output(),
-           config->mutable_cast_config_grad_output_for_grad_weight());
+  FillCast("e4m3", config->mutable_cast_config_input());
+  FillCast("e4m3", config->mutable_cast_config_weight());
+  FillCast("e5m2", config->mutable_cast_config_grad_output());
+  // An absent second cast is the first one; a given one has the defaults of its operand.
+  if (!config->has_cast_config_input_for_grad_weight()) {
+    *config->mutable_cast_config_input_for_grad_weight() = config->cast_config_input();
+  }
+  if (!config->has_cast_config_weight_for_grad_input()) {
+    *config->mutable_cast_config_weight_for_grad_input() = config->cast_config_weight();
+  }
+  if (!config->has_cast_config_grad_output_for_grad_weight()) {
+    *config->mutable_cast_config_grad_output_for_grad_weight() = config->cast_config_grad_output();
+  }
+  FillCast("e4m3", config->mutable_cast_config_input_for_grad_weight());
+  FillCast("e4m3", config->mutable_cast_config_weight_for_grad_input());
+  FillCast("e5m2", config->mutable_cast_config_grad_output_for_grad_weight());
   Float8LinearConfig filled;
   filled.mutable_gemm_config_output()->set_use_fast_accum(true);
   filled.mutable_gemm_config_grad_input()->set_use_fast_accum(false);

@@ -80,7 +80,7 @@ class Checker {
   void Check() {
     const Descriptor& descriptor = *message_.GetDescriptor();
     for (int i = 0; i < descriptor.real_oneof_decl_count(); ++i) {
-      CheckOneof(*descriptor.real_oneof_decl(i));
+      CheckOneof(*descriptor.oneof_decl(i));
     }
     for (int i = 0; i < descriptor.field_count(); ++i) CheckField(*descriptor.field(i));
   }

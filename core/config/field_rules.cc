@@ -49,9 +49,7 @@ FieldRule Count(double min, double max, absl::string_view field) {
   return {field, Kind::kCount, min, max};
 }
 
-FieldRule MaxBytes(double max, absl::string_view field) {
-  return {field, Kind::kMaxBytes, 0, max};
-}
+FieldRule MaxBytes(double max, absl::string_view field) { return {field, Kind::kMaxBytes, 0, max}; }
 
 constexpr double kMaxWidth = 16777216;
 

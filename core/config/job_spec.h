@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "accel/v1/job.pb.h"
 #include "core/base/errors.h"

@@ -8,6 +8,11 @@ void AdmissionQueue::Enqueue(std::string job_id, int ranks) {
   queue_.emplace_back(std::move(job_id), ranks);
 }
 
+void AdmissionQueue::PutBack(std::string job_id, int ranks) {
+  Release(job_id);
+  queue_.emplace_front(std::move(job_id), ranks);
+}
+
 bool AdmissionQueue::Remove(absl::string_view job_id) {
   const auto found = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const auto& entry) { return entry.first == job_id; });

@@ -18,6 +18,8 @@ class AdmissionQueue {
   explicit AdmissionQueue(int max_ranks) : max_ranks_(max_ranks) {}
 
   void Enqueue(std::string job_id, int ranks);
+  // Puts a job back to the head of the queue; its ranks, if it holds any, are free again.
+  void PutBack(std::string job_id, int ranks);
   // Removes a waiting job; false when it does not wait.
   bool Remove(absl::string_view job_id);
 

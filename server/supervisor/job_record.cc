@@ -162,7 +162,7 @@ EventRecord JobRecord::NewEvent(absl::string_view message) const {
 }
 
 void JobRecord::PublishStatus() {
-  buffer_.SetStatus(status_);
+  status_changed_ = true;
   CommitSoon();
 }
 
@@ -175,6 +175,7 @@ void JobRecord::CommitSoon() {
 }
 
 bool JobRecord::Commit() {
+  if (std::exchange(status_changed_, false)) buffer_.SetStatus(status_);
   if (!buffer_.dirty()) return true;
   const absl::Status status = buffer_.Commit();
   if (!status.ok()) {

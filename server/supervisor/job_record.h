@@ -75,6 +75,7 @@ class JobRecord {
   // Number of the attempt; 0 before the first.
   int attempt_ = 0;
   std::map<std::string, int64_t> warnings_;
+  bool status_changed_ = false;
   std::optional<EventLoop::TimerId> commit_timer_;
   bool failing_ = false;
 };

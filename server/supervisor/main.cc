@@ -1,1 +1,84 @@
-int main() { return 0; }
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "core/base/fd.h"
+#include "server/supervisor/event_loop.h"
+#include "server/supervisor/out_of_memory.h"
+#include "server/supervisor/supervisor.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace {
+
+constexpr absl::Duration kTermGrace = absl::Seconds(30);
+
+// Everything that this process and its libraries say on stderr goes into the job's folder: the
+// daemon that started it may be gone.
+bool LogInto(const std::filesystem::path& job_dir) {
+  const std::filesystem::path path = job_dir / "supervisor.log";
+  const accel::Fd log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const accel::Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!log.valid() || !null.valid()) {
+    spdlog::critical("cannot open {}: {}", path.string(), strerror(errno));
+    return false;
+  }
+  dup2(null.get(), STDIN_FILENO);
+  dup2(log.get(), STDOUT_FILENO);
+  dup2(log.get(), STDERR_FILENO);
+  return true;
+}
+
+// SIGTERM becomes readable; before the first thread starts, so that all of them block it.
+accel::Fd TakeSignals() {
+  for (const int ignored : {SIGHUP, SIGINT, SIGPIPE}) signal(ignored, SIG_IGN);
+  sigset_t taken;
+  sigemptyset(&taken);
+  sigaddset(&taken, SIGTERM);
+  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  return accel::Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int RunJob(const std::filesystem::path& job_dir) {
+  const accel::Fd signals = TakeSignals();
+  accel::supervisor::SupervisorOptions options;
+  options.job_dir = job_dir;
+  options.memory_events = accel::supervisor::OutOfMemoryCounter::OwnEventsFile();
+  accel::supervisor::EventLoop loop;
+  auto supervisor = accel::supervisor::Supervisor::Open(loop, options);
+  if (!supervisor.ok()) {
+    spdlog::critical("{}", supervisor.status().ToString());
+    return 1;
+  }
+  loop.Watch(signals.get(), POLLIN, [&](short) {
+    signalfd_siginfo info;
+    if (read(signals.get(), &info, sizeof(info)) == sizeof(info)) (*supervisor)->Stop(kTermGrace);
+  });
+  (*supervisor)->Start();
+  loop.Run();
+  loop.Unwatch(signals.get());
+  return (*supervisor)->ended() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs one job of an Accel node; started by acceld.");
+  std::string job_dir;
+  app.add_option("--job_dir", job_dir, "The job's folder, which holds launch.pb")->required();
+  CLI11_PARSE(app, argc, argv);
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("supervisor"));
+  spdlog::flush_on(spdlog::level::info);
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(job_dir, error);
+  if (error || !LogInto(absolute)) return 1;
+  return RunJob(absolute);
+}

@@ -31,7 +31,7 @@ absl::Status MessageConnection::ReadAvailable(OnFrame on_frame) {
     // A peer that died with unread data resets the connection: its end all the same.
     if (got == 0 || (got < 0 && errno == ECONNRESET)) {
       if (input_.empty()) return absl::OutOfRangeError("peer closed the connection");
-      return absl::DataLossError("connection broke off in a message");
+      return absl::UnavailableError("connection broke off in a message");
     }
     if (got < 0) return absl::ErrnoToStatus(errno, "cannot receive");
     input_.append(chunk, static_cast<size_t>(got));

@@ -14,7 +14,7 @@
 #include "core/base/fd.h"
 #include "core/base/process.h"
 #include "server/supervisor/event_loop.h"
-#include "server/supervisor/log_capture.h"
+#include "server/supervisor/line_splitter.h"
 #include "server/supervisor/message_connection.h"
 
 namespace accel::supervisor {
@@ -26,8 +26,8 @@ class WorkerObserver {
   virtual void OnReport(int rank, const accel::internal::v1::WorkerReport& report) = 0;
   virtual void OnLine(int rank, accel::v1::LogRecord::Source source, std::string text,
                       bool truncated) = 0;
-  // The rank will report nothing more, though its process has not ended: OUT_OF_RANGE when it
-  // closed the channel, DATA_LOSS when it sent what is no message.
+  // The rank will report nothing more, though its process was not seen to end: OUT_OF_RANGE or
+  // UNAVAILABLE when it closed the channel, DATA_LOSS when it sent what is no message.
   virtual void OnChannelEnd(int rank, const absl::Status& status) = 0;
   // The process ended and is reaped; all that it reported and wrote has been handed over. The last
   // call for this rank.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/raw_tensors.h"
 
 namespace accel::engine {
 
@@ -31,14 +32,21 @@ absl::StatusOr<at::Tensor> ReadArray(ByteSource& source, const std::vector<int64
   const std::optional<int64_t> bytes =
       ArrayBytes(shape, static_cast<int64_t>(c10::elementSize(type)));
   if (!bytes.has_value()) {
-    return MalformedData(source.name(), absl::StrCat("impossible shape [", absl::StrJoin(shape, ", "), "]"));
+    return MalformedData(source.name(),
+                         absl::StrCat("impossible shape [", absl::StrJoin(shape, ", "), "]"));
   }
   ACCEL_ASSIGN_OR_RETURN(std::string contents,
                          source.ReadString(static_cast<size_t>(*bytes), "array"));
   ACCEL_RETURN_IF_ERROR(source.ExpectEnd());
-  auto owner = std::make_shared<std::string>(std::move(contents));
+  const auto owner = std::make_shared<std::string>(std::move(contents));
   return at::from_blob(
       owner->data(), shape, [owner](void*) {}, at::TensorOptions().dtype(type));
+}
+
+absl::StatusOr<at::Tensor> ReadBytes(absl::string_view name, const DataRoots& roots) {
+  ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
+                         OpenPlainByteSource(name, roots));
+  return ReadArray(*source, {static_cast<int64_t>(source->size())}, at::kByte);
 }
 
 }  // namespace accel::engine

@@ -17,8 +17,8 @@ namespace accel::engine {
 std::optional<int64_t> ArrayBytes(const std::vector<int64_t>& shape, int64_t element_size);
 
 // The rest of `source` as an array in C order, in the machine's byte order. Memory is taken as the
-// bytes come, so that a header that lies costs nothing. INVALID_ARGUMENT (MALFORMED_DATA) unless the
-// rest of the file is exactly the array.
+// bytes come, so that a header that lies costs nothing. INVALID_ARGUMENT (MALFORMED_DATA) unless
+// the rest of the file is exactly the array.
 absl::StatusOr<at::Tensor> ReadArray(ByteSource& source, const std::vector<int64_t>& shape,
                                      at::ScalarType type);
 

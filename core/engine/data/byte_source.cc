@@ -1,5 +1,6 @@
 #include "core/engine/data/byte_source.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -19,7 +20,8 @@ constexpr size_t kChunk = 1 << 20;
 
 class PlainSource : public ByteSource {
  public:
-  PlainSource(absl::string_view name, Fd fd) : ByteSource(name), fd_(std::move(fd)) {}
+  PlainSource(absl::string_view name, Fd fd, size_t size)
+      : ByteSource(name, size), fd_(std::move(fd)) {}
 
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
     size_t done = 0;
@@ -42,7 +44,7 @@ class PlainSource : public ByteSource {
 class GzipSource : public ByteSource {
  public:
   // Takes a file opened by gzdopen.
-  GzipSource(absl::string_view name, gzFile file) : ByteSource(name), file_(file) {}
+  GzipSource(absl::string_view name, gzFile file) : ByteSource(name, 0), file_(file) {}
   ~GzipSource() override { gzclose_r(file_); }
 
   absl::StatusOr<size_t> Read(char* data, size_t size) override {
@@ -88,6 +90,7 @@ absl::Status ByteSource::ReadExactly(char* data, size_t size, absl::string_view 
 
 absl::StatusOr<std::string> ByteSource::ReadString(size_t size, absl::string_view what) {
   std::string contents;
+  if (size <= size_) contents.reserve(size);
   while (contents.size() < size) {
     const size_t begin = contents.size();
     contents.resize(begin + std::min(size - begin, kChunk));
@@ -110,7 +113,9 @@ absl::Status ByteSource::ExpectEnd() {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPlainByteSource(absl::string_view name,
                                                                 const DataRoots& roots) {
   ACCEL_ASSIGN_OR_RETURN(Fd fd, OpenDataFile(name, roots));
-  return std::make_unique<PlainSource>(name, std::move(fd));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot stat", std::string(name), errno);
+  return std::make_unique<PlainSource>(name, std::move(fd), static_cast<size_t>(info.st_size));
 }
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(absl::string_view name,

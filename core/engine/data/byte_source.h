@@ -23,8 +23,8 @@ class ByteSource {
   // when compressed contents are damaged or end early.
   virtual absl::StatusOr<size_t> Read(char* data, size_t size) = 0;
 
-  // Fills `data`; INVALID_ARGUMENT (MALFORMED_DATA) when the file ends before: `what` names the part
-  // that is missing.
+  // Fills `data`; INVALID_ARGUMENT (MALFORMED_DATA) when the file ends before: `what` names the
+  // part that is missing.
   absl::Status ReadExactly(char* data, size_t size, absl::string_view what);
 
   // The next `size` bytes, whose memory is taken as they come. Errors as ReadExactly.
@@ -36,11 +36,15 @@ class ByteSource {
   // The file's name, for messages.
   const std::string& name() const { return name_; }
 
+  // Bytes that Read gives in all; 0 where only reading can tell.
+  size_t size() const { return size_; }
+
  protected:
-  explicit ByteSource(absl::string_view name) : name_(name) {}
+  ByteSource(absl::string_view name, size_t size) : name_(name), size_(size) {}
 
  private:
   const std::string name_;
+  const size_t size_;
 };
 
 // Opens `<root>/<path>`; contents are decompressed while they are read where the name ends in .gz.

@@ -92,9 +92,9 @@ class CsvParser {
       if (more) line.remove_prefix(end + 1);
     }
     if (column != total_columns_) {
-      return MalformedValue(file_, row_, std::min(column, total_columns_) + 1,
-                            absl::StrCat("the row has ", column, " columns, the first one ",
-                                         total_columns_));
+      return MalformedValue(
+          file_, row_, std::min(column, total_columns_) + 1,
+          absl::StrCat("the row has ", column, " columns, the first one ", total_columns_));
     }
     if (table_.features.size() + table_.targets.size() > kMaxValues) {
       return absl::ResourceExhaustedError(
@@ -156,8 +156,7 @@ absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat&
     buffer.resize(used + count);
     size_t begin = 0;
     for (size_t end; (end = buffer.find('\n', std::max(begin, searched))) != std::string::npos;) {
-      ACCEL_RETURN_IF_ERROR(
-          parser.AddLine(absl::string_view(buffer).substr(begin, end - begin)));
+      ACCEL_RETURN_IF_ERROR(parser.AddLine(absl::string_view(buffer).substr(begin, end - begin)));
       begin = end + 1;
     }
     buffer.erase(0, begin);

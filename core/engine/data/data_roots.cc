@@ -48,12 +48,10 @@ absl::Status MalformedData(absl::string_view file, absl::string_view what) {
 
 absl::Status MalformedValue(absl::string_view file, int64_t row, int64_t column,
                             absl::string_view what) {
-  return WithErrorInfo(absl::InvalidArgumentError(absl::StrCat(file, ": row ", row, " column ",
-                                                               column, ": ", what)),
-                       kMalformedData,
-                       {{"file", std::string(file)},
-                        {"row", absl::StrCat(row)},
-                        {"column", absl::StrCat(column)}});
+  return WithErrorInfo(
+      absl::InvalidArgumentError(absl::StrCat(file, ": row ", row, " column ", column, ": ", what)),
+      kMalformedData,
+      {{"file", std::string(file)}, {"row", absl::StrCat(row)}, {"column", absl::StrCat(column)}});
 }
 
 }  // namespace accel::engine

@@ -70,9 +70,9 @@ absl::StatusOr<RawTensors> ReadIdxDataset(const accel::v1::Dataset& spec, const 
   ACCEL_ASSIGN_OR_RETURN(raw.features, ReadIdx(spec.file(), roots));
   ACCEL_ASSIGN_OR_RETURN(raw.targets, ReadIdx(target_file, roots));
   if (raw.targets.dim() != 1) {
-    return MalformedData(target_file, absl::StrCat("labels have shape [",
-                                                   absl::StrJoin(raw.targets.sizes(), ", "),
-                                                   "], one dimension is needed"));
+    return MalformedData(
+        target_file, absl::StrCat("labels have shape [", absl::StrJoin(raw.targets.sizes(), ", "),
+                                  "], one dimension is needed"));
   }
   ACCEL_RETURN_IF_ERROR(CheckSamples(spec.file(), raw.features, target_file, raw.targets));
   return raw;

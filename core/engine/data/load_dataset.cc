@@ -82,15 +82,15 @@ absl::StatusOr<at::Tensor> PrepareFeatures(const accel::v1::Dataset& spec, const
   const int64_t wanted = ArrayBytes(shape, 1).value_or(-1);
   const int64_t values = features.numel() / features.size(0);
   if (values != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("feature_shape [", absl::StrJoin(shape, ", "), "] has ", wanted, " values, ",
-                     spec.file(), " has ", values, " in a sample"));
+    return absl::InvalidArgumentError(absl::StrCat("feature_shape [", absl::StrJoin(shape, ", "),
+                                                   "] has ", wanted, " values, ", spec.file(),
+                                                   " has ", values, " in a sample"));
   }
   shape.insert(shape.begin(), features.size(0));
   return features.view(shape);
 }
 
-// `first_bad` is a mask over the samples.
+// `bad` is a mask over the samples with at least one set.
 absl::Status BadTarget(const std::string& file, const at::Tensor& targets, const at::Tensor& bad,
                        absl::string_view what) {
   const int64_t sample = bad.to(at::kByte).argmax().item<int64_t>();
@@ -102,13 +102,15 @@ absl::StatusOr<at::Tensor> PrepareTargets(const std::string& file, const at::Ten
                                           TargetKind kind) {
   if (kind == TargetKind::kNumber) return raw.to(at::kFloat).contiguous();
   if (raw.numel() != raw.size(0)) {
-    return MalformedData(file, absl::StrCat("targets have shape [", absl::StrJoin(raw.sizes(), ", "),
-                                            "], one class number for each sample is needed"));
+    return MalformedData(file,
+                         absl::StrCat("targets have shape [", absl::StrJoin(raw.sizes(), ", "),
+                                      "], one class number for each sample is needed"));
   }
   const at::Tensor flat = raw.reshape({-1});
   const at::Tensor classes = flat.to(at::kLong);
   at::Tensor bad = classes < 0;
-  if (flat.is_floating_point()) bad = bad.logical_or(classes.to(at::kDouble) != flat.to(at::kDouble));
+  if (flat.is_floating_point())
+    bad = bad.logical_or(classes.to(at::kDouble) != flat.to(at::kDouble));
   if (bad.any().item<bool>()) return BadTarget(file, flat, bad, "class number");
   return classes.contiguous();
 }
@@ -123,9 +125,8 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadWindows(const accel::v1::Data
   }
   ACCEL_ASSIGN_OR_RETURN(const at::Tensor tokens, ReadBytes(spec.file(), roots));
   if (tokens.size(0) <= length) {
-    return MalformedData(spec.file(), absl::StrCat("has ", tokens.size(0),
-                                                   " bytes, a sequence of ", length,
-                                                   " and its targets need ", length + 1));
+    return MalformedData(spec.file(), absl::StrCat("has ", tokens.size(0), " bytes, a sequence of ",
+                                                   length, " and its targets need ", length + 1));
   }
   return std::make_shared<WindowDataset>(tokens, length, stride);
 }
@@ -152,8 +153,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Data
                                                            TargetKind kind,
                                                            const DataRoots& roots) {
   if (spec.has_bytes() != (kind == TargetKind::kNextToken)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data file ", spec.file(), ": loss.next_token goes with the format bytes, and only with it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data file ", spec.file(),
+                     ": loss.next_token goes with the format bytes, and only with it"));
   }
   if (spec.has_bytes()) return LoadWindows(spec, roots);
   ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots));

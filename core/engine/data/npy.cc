@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/array.h"
 #include "core/engine/data/byte_source.h"
 #include "core/engine/data/raw_tensors.h"
-#include "core/engine/data/array.h"
 
 namespace accel::engine {
 namespace {
@@ -28,9 +28,9 @@ struct NpyHeader {
 
 absl::StatusOr<at::ScalarType> TypeOf(absl::string_view file, absl::string_view descr) {
   static constexpr std::pair<absl::string_view, at::ScalarType> kTypes[] = {
-      {"b1", at::kBool},    {"i1", at::kChar},    {"i2", at::kShort},   {"i4", at::kInt},
-      {"i8", at::kLong},    {"u1", at::kByte},    {"u2", at::kUInt16},  {"u4", at::kUInt32},
-      {"u8", at::kUInt64},  {"f2", at::kHalf},    {"f4", at::kFloat},   {"f8", at::kDouble},
+      {"b1", at::kBool},   {"i1", at::kChar}, {"i2", at::kShort},  {"i4", at::kInt},
+      {"i8", at::kLong},   {"u1", at::kByte}, {"u2", at::kUInt16}, {"u4", at::kUInt32},
+      {"u8", at::kUInt64}, {"f2", at::kHalf}, {"f4", at::kFloat},  {"f8", at::kDouble},
   };
   if (!descr.empty() && descr[0] == '>') {
     return MalformedData(file, absl::StrCat("dtype ", descr,
@@ -85,8 +85,8 @@ absl::StatusOr<NpyHeader> ReadHeader(ByteSource& source) {
     return MalformedData(source.name(), absl::StrCat("version ", version, " of .npy is unknown"));
   }
   unsigned char length[4] = {};
-  ACCEL_RETURN_IF_ERROR(source.ReadExactly(reinterpret_cast<char*>(length), version == 1 ? 2 : 4,
-                                           "header's size"));
+  ACCEL_RETURN_IF_ERROR(
+      source.ReadExactly(reinterpret_cast<char*>(length), version == 1 ? 2 : 4, "header's size"));
   const size_t size = length[0] | length[1] << 8 | length[2] << 16 | size_t{length[3]} << 24;
   if (size > kMaxHeaderBytes) {
     return MalformedData(source.name(), absl::StrCat("header of ", size, " bytes, at most ",
@@ -120,10 +120,10 @@ absl::StatusOr<RawTensors> ReadNpyDataset(const accel::v1::Dataset& spec, const 
   }
   const at::Tensor table = raw.features;
   if (table.dim() != 2 || table.size(1) < 2) {
-    return MalformedData(
-        spec.file(), absl::StrCat("has shape [", absl::StrJoin(table.sizes(), ", "),
-                                  "]: without npy.target_file, two dimensions and at least two "
-                                  "columns are needed, the last one for the targets"));
+    return MalformedData(spec.file(),
+                         absl::StrCat("has shape [", absl::StrJoin(table.sizes(), ", "),
+                                      "]: without npy.target_file, two dimensions and at least two "
+                                      "columns are needed, the last one for the targets"));
   }
   raw.targets = table.select(1, table.size(1) - 1);
   raw.features = table.narrow(1, 0, table.size(1) - 1);

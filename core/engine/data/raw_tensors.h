@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "accel/v1/training.pb.h"
 #include "core/engine/data/data_roots.h"
 
@@ -27,6 +29,9 @@ absl::StatusOr<at::Tensor> ReadNpy(absl::string_view name, const DataRoots& root
 
 // One idx array; multi-byte values come in the machine's byte order.
 absl::StatusOr<at::Tensor> ReadIdx(absl::string_view name, const DataRoots& roots);
+
+// A whole file as uint8 [size].
+absl::StatusOr<at::Tensor> ReadBytes(absl::string_view name, const DataRoots& roots);
 
 // INVALID_ARGUMENT (MALFORMED_DATA) where features and targets have different numbers of samples or
 // none.

@@ -1,12 +1,13 @@
 #include "core/engine/distributed/ddp.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -30,8 +31,8 @@ struct BucketCaps {
         // bucket smaller.
         first(bucket_cap_mb == kDefaultBucketCapMb ? c10d::kDefaultFirstBucketBytes : cap) {}
 
-  // Limits for the first iteration's buckets. One bucket where a rebuild follows, since the order of
-  // gradients is not known yet.
+  // Limits for the first iteration's buckets. One bucket where a rebuild follows, since the order
+  // of gradients is not known yet.
   std::vector<size_t> InitialLimits(bool rebuilt_later) const {
     if (rebuilt_later) return {std::numeric_limits<size_t>::max()};
     if (first < cap) return {static_cast<size_t>(first), static_cast<size_t>(cap)};
@@ -86,8 +87,8 @@ struct Sink : torch::autograd::Function<Sink> {
 
 class DistributedDataParallel::Impl {
  public:
-  Impl(const Model& model, const DistributedDataParallelKwargs& kwargs,
-       Communicator& communicator, BucketIndices initial_buckets)
+  Impl(const Model& model, const DistributedDataParallelKwargs& kwargs, Communicator& communicator,
+       BucketIndices initial_buckets)
       : group_(communicator.group()), parameters_(TrainableParameters(model)) {
     for (const at::Tensor& buffer : model.buffers()) buffers_.push_back(buffer);
     c10d::verify_params_across_processes(group_, parameters_, std::nullopt);

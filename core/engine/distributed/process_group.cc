@@ -43,8 +43,7 @@ c10::intrusive_ptr<c10d::TCPStore> ConnectStore(const StartAttempt& start) {
 c10::intrusive_ptr<c10d::Backend> CreateGloo(const c10::intrusive_ptr<c10d::Store>& store,
                                              const StartAttempt& start) {
   auto options = c10d::ProcessGroupGloo::Options::create(CollectiveTimeout(start));
-  options->devices.push_back(
-      c10d::ProcessGroupGloo::createDeviceForHostname(start.store_host()));
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(start.store_host()));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, start.rank(), start.world_size(),
                                                      options);
 }
@@ -159,8 +158,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Connect(const StartA
   return Guarded("process group", [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
     const c10::intrusive_ptr<c10d::Store> store = ConnectStore(start);
     const auto prefix = c10::make_intrusive<c10d::PrefixStore>("accel/group", store);
-    auto group =
-        c10::make_intrusive<c10d::ProcessGroup>(prefix, start.rank(), start.world_size());
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(prefix, start.rank(), start.world_size());
     ACCEL_RETURN_IF_ERROR(AddBackends(kwargs.backend(), start, device, cuda, prefix, *group));
     return std::make_unique<GroupCommunicator>(start, device, store, std::move(group));
   });

@@ -17,6 +17,15 @@ namespace {
 using accel::v1::Failure;
 
 constexpr absl::string_view kCauseUrl = "type.accel/accel.v1.Failure.Cause";
+constexpr absl::string_view kStepUrl = "type.accel/accel.v1.Failure.step";
+
+// A number that a payload holds as text; `absent` without one.
+int64_t NumberOf(const absl::Status& status, absl::string_view url, int64_t absent) {
+  const auto payload = status.GetPayload(url);
+  int64_t number = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &number)) return absent;
+  return number;
+}
 
 std::string FirstLine(absl::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -24,8 +33,8 @@ std::string FirstLine(absl::string_view text) {
 
 // LibTorch's CPU allocator and Gloo throw general exceptions: only their texts tell them apart.
 Failure::Cause CauseOfText(absl::string_view text) {
-  for (absl::string_view mark : {"DefaultCPUAllocator", "can't allocate memory",
-                                 "out of memory", "bad_alloc"}) {
+  for (absl::string_view mark :
+       {"DefaultCPUAllocator", "can't allocate memory", "out of memory", "bad_alloc"}) {
     if (absl::StrContains(text, mark)) return Failure::OUT_OF_MEMORY;
   }
   for (absl::string_view mark :
@@ -58,17 +67,18 @@ absl::Status WithCause(absl::Status status, Failure::Cause cause) {
   return status;
 }
 
+absl::Status WithStep(absl::Status status, int64_t step) {
+  if (!status.ok()) status.SetPayload(kStepUrl, absl::Cord(absl::StrCat(step)));
+  return status;
+}
+
 bool HasCause(const absl::Status& status) { return status.GetPayload(kCauseUrl).has_value(); }
 
 Failure::Cause CauseOf(const absl::Status& status) {
-  const auto payload = status.GetPayload(kCauseUrl);
-  int cause = 0;
-  if (payload.has_value() && absl::SimpleAtoi(std::string(*payload), &cause) &&
-      accel::v1::Failure_Cause_IsValid(cause)) {
-    return static_cast<Failure::Cause>(cause);
-  }
-  return Failure::INTERNAL;
+  return static_cast<Failure::Cause>(NumberOf(status, kCauseUrl, Failure::INTERNAL));
 }
+
+int64_t StepOf(const absl::Status& status) { return NumberOf(status, kStepUrl, 0); }
 
 absl::Status StatusOfCurrentException(absl::string_view what) {
   try {

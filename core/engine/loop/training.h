@@ -1,6 +1,7 @@
 #ifndef ACCEL_CORE_ENGINE_LOOP_TRAINING_H_
 #define ACCEL_CORE_ENGINE_LOOP_TRAINING_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -46,6 +47,9 @@ absl::StatusOr<accel::internal::v1::Finished> RunTraining(
 
 // The cause that a status of this engine stands for.
 accel::v1::Failure::Cause CauseOf(const absl::Status& status);
+
+// The last step that had begun when RunTraining failed with `status`; 0 before the first.
+int64_t StepOf(const absl::Status& status);
 
 }  // namespace accel::engine
 

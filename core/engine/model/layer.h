@@ -54,20 +54,27 @@ class LayerGroup : public torch::nn::Module {
   std::vector<std::pair<std::string, std::shared_ptr<Layer>>> layers_;
 };
 
-// Layers one after the other, named by the subclass's caller as torch.nn.Sequential names them.
-class SequentialLayers : public LayerGroup, public Layer {
+// Layers one after the other, named by their number as torch.nn.Sequential names them. `Group` is a
+// LayerGroup.
+template <typename Group>
+class SequentialOf : public Group {
  public:
-  // Appends a child whose name is its number.
   template <typename LayerModule>
   void Append(std::shared_ptr<LayerModule> layer) {
-    AddLayer(std::to_string(num_layers()), std::move(layer));
+    this->AddLayer(std::to_string(this->num_layers()), std::move(layer));
   }
 
-  at::Tensor Forward(const at::Tensor& input) override {
-    at::Tensor x = input;
-    for (size_t i = 0; i < num_layers(); ++i) x = layer(i).Forward(x);
+ protected:
+  at::Tensor Run(at::Tensor x) const {
+    for (size_t i = 0; i < this->num_layers(); ++i) x = this->layer(i).Forward(x);
     return x;
   }
+};
+
+// A sequence that is a layer of another group.
+class SequentialLayers : public SequentialOf<LayerGroup>, public Layer {
+ public:
+  at::Tensor Forward(const at::Tensor& input) override { return Run(input); }
 };
 
 }  // namespace accel::engine

@@ -10,7 +10,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <set>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,8 +35,8 @@ class SgdOptimizer final : public Optimizer {
  private:
   static constexpr char kMomentum[] = "momentum_buffer";
 
-  // The kernel takes one answer to "is this the first step" for all it is given, so parameters whose
-  // first gradient comes now go by themselves.
+  // The kernel takes one answer to "is this the first step" for all it is given, so parameters
+  // whose first gradient comes now go by themselves.
   void Update(const Slots& slots, const GradientScale& scale) override {
     if (spec_.momentum() == 0) return Launch(slots, {}, /*is_first_step=*/false, scale);
     Slots begun;
@@ -74,20 +74,21 @@ class AdamOptimizer final : public Optimizer {
         beta1_(spec.has_beta1() ? spec.beta1() : 0.9),
         beta2_(spec.has_beta2() ? spec.beta2() : 0.999),
         eps_(spec.has_eps() ? spec.eps() : 1e-8),
-        weight_decay_(spec.has_weight_decay() ? spec.weight_decay()
-                                              : (kDecoupled ? 0.01 : 0.0)),
+        weight_decay_(spec.has_weight_decay() ? spec.weight_decay() : (kDecoupled ? 0.01 : 0.0)),
         amsgrad_(spec.amsgrad()) {}
 
   absl::string_view name() const override { return kDecoupled ? "adamw" : "adam"; }
 
  private:
   static constexpr bool kDecoupled = std::is_same_v<Spec, accel::v1::AdamW>;
-  static constexpr auto kKernel =
-      static_cast<void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                           at::TensorList, at::TensorList, double, double, double, double, double,
-                           bool, bool, const std::optional<at::Tensor>&,
-                           const std::optional<at::Tensor>&)>(kDecoupled ? at::_fused_adamw_
-                                                                         : at::_fused_adam_);
+  template <typename... Args>
+  static void Launch(const Args&... args) {
+    if constexpr (kDecoupled) {
+      at::_fused_adamw_(args...);
+    } else {
+      at::_fused_adam_(args...);
+    }
+  }
 
   void Update(const Slots& slots, const GradientScale& scale) override {
     for (Slot* slot : slots) {
@@ -95,11 +96,11 @@ class AdamOptimizer final : public Optimizer {
     }
     const std::vector<at::Tensor> steps = States(slots, "step");
     at::_foreach_add_(steps, 1);
-    kKernel(Parameters(slots), Gradients(slots), States(slots, "exp_avg"),
-            States(slots, "exp_avg_sq"),
-            amsgrad_ ? States(slots, "max_exp_avg_sq") : std::vector<at::Tensor>{}, steps,
-            learning_rate(), beta1_, beta2_, weight_decay_, eps_, amsgrad_, /*maximize=*/false,
-            scale.scale, scale.found_inf);
+    Launch(Parameters(slots), Gradients(slots), States(slots, "exp_avg"),
+           States(slots, "exp_avg_sq"),
+           amsgrad_ ? States(slots, "max_exp_avg_sq") : std::vector<at::Tensor>{}, steps,
+           learning_rate(), beta1_, beta2_, weight_decay_, eps_, amsgrad_, /*maximize=*/false,
+           scale.scale, scale.found_inf);
     if (scale.found_inf.has_value()) {
       at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), *scale.found_inf));
     }
@@ -107,8 +108,7 @@ class AdamOptimizer final : public Optimizer {
 
   void Begin(Slot& slot) const {
     const at::Tensor& parameter = slot.parameter.tensor;
-    slot.state["step"] =
-        at::zeros({}, at::TensorOptions(at::kFloat).device(parameter.device()));
+    slot.state["step"] = at::zeros({}, at::TensorOptions(at::kFloat).device(parameter.device()));
     for (const char* name : {"exp_avg", "exp_avg_sq"}) {
       slot.state[name] = at::zeros_like(parameter);
     }
@@ -147,8 +147,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     case OptimizerSpec::kAdam:
       return std::make_unique<AdamOptimizer<accel::v1::Adam>>(spec.adam(), std::move(parameters));
     case OptimizerSpec::kAdamw:
-      return std::make_unique<AdamOptimizer<accel::v1::AdamW>>(spec.adamw(),
-                                                               std::move(parameters));
+      return std::make_unique<AdamOptimizer<accel::v1::AdamW>>(spec.adamw(), std::move(parameters));
     case OptimizerSpec::OPTIMIZER_NOT_SET:
       break;
   }
@@ -204,9 +203,8 @@ absl::Status Optimizer::LoadState(const std::map<std::string, at::Tensor>& state
     }
   }
   if (used != state.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer state has ", state.size(),
-                                                   " tensors, ", name(), " knows ", used,
-                                                   " of them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer state has ", state.size(), " tensors, ", name(), " knows ", used, " of them"));
   }
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i].state = std::move(loaded[i]);
   return absl::OkStatus();

@@ -30,15 +30,15 @@ struct GradientScale {
   std::optional<at::Tensor> found_inf;
 };
 
-// An optimizer of torch.optim with fused=True: the same kernels, the same state. State is made for a
-// parameter at its first step with a gradient; parameters without one are left alone.
+// An optimizer of torch.optim with fused=True: the same kernels, the same state. State is made for
+// a parameter at its first step with a gradient; parameters without one are left alone.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   // `parameters` are trainable. INVALID_ARGUMENT when no optimizer is chosen.
-  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
-      const accel::v1::OptimizerSpec& spec, std::vector<NamedParameter> parameters);
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const accel::v1::OptimizerSpec& spec,
+                                                           std::vector<NamedParameter> parameters);
 
   // "sgd", "adam" or "adamw".
   virtual absl::string_view name() const = 0;

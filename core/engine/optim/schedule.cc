@@ -24,8 +24,7 @@ double Schedule::Factor(int64_t step) const {
     return static_cast<double>(step) / static_cast<double>(warmup_steps_);
   }
   // A job shorter than its own warm-up has no decay to divide by.
-  const auto decay_steps =
-      static_cast<double>(std::max<int64_t>(1, total_steps_ - warmup_steps_));
+  const auto decay_steps = static_cast<double>(std::max<int64_t>(1, total_steps_ - warmup_steps_));
   if (kind_ == ScheduleSpec::kLinear) {
     return std::max(0.0, static_cast<double>(total_steps_ - step) / decay_steps);
   }

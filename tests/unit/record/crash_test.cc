@@ -55,7 +55,9 @@ int64_t CheckRows(const fs::path& path) {
     }
   }
   EXPECT_EQ(*(*reader)->LastSequence(), seen);
-  if (seen > 0) EXPECT_EQ((*reader)->ReadStatus()->end_time_us(), seen);
+  if (seen > 0) {
+    EXPECT_EQ((*reader)->ReadStatus()->end_time_us(), seen);
+  }
   return seen;
 }
 

@@ -1,5 +1,5 @@
-#ifndef ACCEL_SERVER_SUPERVISOR_LOG_CAPTURE_H_
-#define ACCEL_SERVER_SUPERVISOR_LOG_CAPTURE_H_
+#ifndef ACCEL_SERVER_SUPERVISOR_LINE_SPLITTER_H_
+#define ACCEL_SERVER_SUPERVISOR_LINE_SPLITTER_H_
 
 #include <cstddef>
 #include <string>
@@ -8,9 +8,6 @@
 #include "absl/strings/string_view.h"
 
 namespace accel::supervisor {
-
-// `bytes` with every byte that is not part of a well-formed UTF-8 sequence replaced by U+FFFD.
-std::string RepairUtf8(absl::string_view bytes);
 
 // Cuts what a process writes into lines.
 class LineSplitter {
@@ -37,4 +34,4 @@ class LineSplitter {
 
 }  // namespace accel::supervisor
 
-#endif  // ACCEL_SERVER_SUPERVISOR_LOG_CAPTURE_H_
+#endif  // ACCEL_SERVER_SUPERVISOR_LINE_SPLITTER_H_

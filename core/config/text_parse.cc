@@ -1,0 +1,390 @@
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "core/base/errors.h"
+#include "core/base/status_macros.h"
+#include "core/config/field_rules.h"
+#include "core/config/text_format.h"
+#include "google/protobuf/duration.pb.h"
+#include "nlohmann/json.hpp"
+
+namespace accel::config {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::Reflection;
+
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr int kMaxDepth = 64;
+// A file of nothing but unknown fields need not list them all.
+constexpr int kMaxMistakes = 50;
+constexpr int64_t kMaxDurationSeconds = 315576000000;
+
+std::string At(const YAML::Mark& mark) {
+  return absl::StrCat("line ", mark.line + 1, ", column ", mark.column + 1);
+}
+
+// yaml-cpp passes on bytes that are no UTF-8, and takes some control characters for the end.
+absl::Status CheckText(absl::string_view text) {
+  if (text.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        NotAllowed(absl::StrCat(text.size(), " bytes"), absl::StrCat("at most ", kMaxBytes)));
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (absl::ascii_iscntrl(c) && c != '\n' && c != '\r' && c != '\t') {
+      return absl::InvalidArgumentError(absl::StrCat("control character ", static_cast<int>(c),
+                                                     " at byte ", i, " is not allowed"));
+    }
+  }
+  try {
+    nlohmann::json(std::string(text)).dump();  // the strict encoder throws for bad UTF-8
+  } catch (const nlohmann::json::exception&) {
+    return absl::InvalidArgumentError("text is not UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+// Measures a tree with each alias counted as often as it is used, before anything is built from it:
+// a few lines of aliases can stand for more than memory holds, or for themselves.
+class SizeCheck {
+ public:
+  absl::Status Visit(const YAML::Node& node, int depth) {
+    if (depth > kMaxDepth) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(At(node.Mark()), ": more than ", kMaxDepth, " levels"));
+    }
+    // Each value and a separator take at least this much without aliases.
+    bytes_ += 1 + (node.IsScalar() ? node.Scalar().size() : 0);
+    if (bytes_ > kMaxBytes + 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(At(node.Mark()), ": aliases make more than ", kMaxBytes, " bytes"));
+    }
+    if (node.IsSequence()) {
+      for (const YAML::Node& item : node) ACCEL_RETURN_IF_ERROR(Visit(item, depth + 1));
+    } else if (node.IsMap()) {
+      for (const auto& entry : node) {
+        ACCEL_RETURN_IF_ERROR(Visit(entry.first, depth + 1));
+        ACCEL_RETURN_IF_ERROR(Visit(entry.second, depth + 1));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+// "?" and "!" are yaml-cpp's names for a plain and a quoted scalar without a tag.
+bool IsTagged(const YAML::Node& node) {
+  return !node.Tag().empty() && node.Tag() != "?" && node.Tag() != "!";
+}
+
+bool IsPlain(const YAML::Node& node) { return node.Tag() == "?"; }
+
+template <typename T>
+bool ParseInteger(const std::string& text, T* value) {
+  if (absl::SimpleAtoi(text, value)) return true;
+  double number = 0;
+  // 1e3 and 2.0 are whole numbers too; beyond 2^53 a double is not exact.
+  if (!absl::SimpleAtod(text, &number) || number != std::floor(number) ||
+      std::abs(number) > 9007199254740992.0 ||
+      number < static_cast<double>(std::numeric_limits<T>::min()) ||
+      number > static_cast<double>(std::numeric_limits<T>::max())) {
+    return false;
+  }
+  *value = static_cast<T>(number);
+  return true;
+}
+
+template <typename T>
+std::string IntegerRange() {
+  return absl::StrCat("whole numbers from ", std::numeric_limits<T>::min(), " to ",
+                      std::numeric_limits<T>::max());
+}
+
+// YAML's spellings of what is not finite become those that absl reads; validation refuses them
+// with the field's range.
+bool ParseDouble(std::string text, double* value) {
+  if (text == ".inf" || text == "-.inf" || text == ".nan") {
+    text.erase(text.find('.'), 1);
+  }
+  return absl::SimpleAtod(text, value);
+}
+
+// Seconds as a number, or a text with a unit such as 600s, 10m or 1h30m.
+bool ParseDuration(const std::string& text, google::protobuf::Duration* duration) {
+  absl::Duration value;
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds)) {
+    value = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, &value)) {
+    return false;
+  }
+  if (absl::AbsDuration(value) > absl::Seconds(kMaxDurationSeconds)) return false;
+  duration->set_seconds(absl::IDivDuration(value, absl::Seconds(1), &value));
+  duration->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(value)));
+  return true;
+}
+
+std::string FieldNames(const Descriptor& descriptor) {
+  std::vector<std::string> names;
+  for (int i = 0; i < descriptor.field_count(); ++i) names.push_back(descriptor.field(i)->name());
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
+// Builds a message from a tree; collects mistakes with the fields' paths.
+class Builder {
+ public:
+  explicit Builder(FieldViolations* violations) : violations_(violations) {}
+
+  void Build(const YAML::Node& node, const std::string& path, Message* message) {
+    if (!node.IsMap() || IsTagged(node)) {
+      return Refuse(node, path, NotAllowed(Describe(node), "a map of fields"));
+    }
+    const Descriptor& descriptor = *message->GetDescriptor();
+    std::set<const FieldDescriptor*> seen;
+    for (const auto& entry : node) {
+      const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
+      const std::string field_path = FieldPath(path, name);
+      const FieldDescriptor* field = descriptor.FindFieldByName(name);
+      if (field == nullptr) {
+        Refuse(entry.first, field_path,
+               absl::StrCat("unknown field; allowed: ", FieldNames(descriptor)));
+      } else if (!seen.insert(field).second) {
+        Refuse(entry.first, field_path, "field is given twice");
+      } else {
+        BuildField(entry.second, *field, field_path, message);
+      }
+    }
+  }
+
+ private:
+  void Refuse(const YAML::Node& node, const std::string& path, absl::string_view reason) {
+    if (++mistakes_ <= kMaxMistakes) {
+      violations_->Add(path, absl::StrCat(reason, " (", At(node.Mark()), ")"));
+    }
+  }
+
+  static std::string Describe(const YAML::Node& node) {
+    if (IsTagged(node)) return absl::StrCat("tag ", Quoted(node.Tag()));
+    if (node.IsScalar()) return Quoted(node.Scalar());
+    if (node.IsMap()) return "a map";
+    return node.IsSequence() ? "a list" : "null";
+  }
+
+  void BuildField(const YAML::Node& node, const FieldDescriptor& field, const std::string& path,
+                  Message* message) {
+    const Reflection& reflection = *message->GetReflection();
+    const OneofDescriptor* oneof = field.real_containing_oneof();
+    if (node.IsNull() && !IsTagged(node)) {
+      // `mse:` selects a member of a oneof; any other field is absent.
+      if (oneof == nullptr || field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) return;
+    }
+    if (oneof != nullptr && reflection.HasOneof(*message, oneof)) {
+      const FieldDescriptor* other = reflection.GetOneofFieldDescriptor(*message, oneof);
+      return Refuse(node, path, absl::StrCat("not allowed beside ", other->name()));
+    }
+    if (field.is_map()) return BuildMap(node, field, path, message);
+    if (field.is_repeated()) return BuildList(node, field, path, message);
+    BuildValue(node, field, path, message);
+  }
+
+  // Every map of this API is of texts.
+  void BuildMap(const YAML::Node& node, const FieldDescriptor& field, const std::string& path,
+                Message* message) {
+    if (!node.IsMap() || IsTagged(node)) {
+      return Refuse(node, path, NotAllowed(Describe(node), "a map of texts"));
+    }
+    const Descriptor& type = *field.message_type();
+    std::set<std::string> seen;
+    for (const auto& item : node) {
+      const YAML::Node& key = item.first;
+      const YAML::Node& value = item.second;
+      const std::string entry_path =
+          absl::StrCat(path, "[", key.IsScalar() ? Quoted(key.Scalar()) : "?", "]");
+      if (!key.IsScalar() || !value.IsScalar() || IsTagged(key) || IsTagged(value)) {
+        Refuse(value, entry_path, NotAllowed(Describe(value), "a text"));
+      } else if (!seen.insert(key.Scalar()).second) {
+        Refuse(key, entry_path, "key is given twice");
+      } else {
+        Message* entry = message->GetReflection()->AddMessage(message, &field);
+        entry->GetReflection()->SetString(entry, type.map_key(), key.Scalar());
+        entry->GetReflection()->SetString(entry, type.map_value(), value.Scalar());
+      }
+    }
+  }
+
+  void BuildList(const YAML::Node& node, const FieldDescriptor& field, const std::string& path,
+                 Message* message) {
+    if (!node.IsSequence() || IsTagged(node)) {
+      return Refuse(node, path, NotAllowed(Describe(node), "a list"));
+    }
+    for (size_t i = 0; i < node.size(); ++i) {
+      BuildValue(node[i], field, absl::StrCat(path, "[", i, "]"), message);
+    }
+  }
+
+  // Sets the field, or adds to it where it is repeated.
+  void BuildValue(const YAML::Node& node, const FieldDescriptor& field, const std::string& path,
+                  Message* message) {
+    const Reflection& reflection = *message->GetReflection();
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      Message* child = field.is_repeated() ? reflection.AddMessage(message, &field)
+                                           : reflection.MutableMessage(message, &field);
+      if (auto* duration =
+              google::protobuf::DynamicCastToGenerated<google::protobuf::Duration>(child)) {
+        return BuildDuration(node, path, duration);
+      }
+      if (!node.IsNull()) Build(node, path, child);
+      return;
+    }
+    if (!node.IsScalar() || IsTagged(node)) {
+      return Refuse(node, path, NotAllowed(Describe(node), Expected(field)));
+    }
+    if (!SetScalar(node, field, message)) {
+      Refuse(node, path, NotAllowed(Describe(node), Expected(field)));
+    }
+  }
+
+  void BuildDuration(const YAML::Node& node, const std::string& path,
+                     google::protobuf::Duration* duration) {
+    if (!node.IsScalar() || IsTagged(node) || !ParseDuration(node.Scalar(), duration)) {
+      Refuse(node, path,
+             NotAllowed(Describe(node), "a number of seconds or a text such as \"600s\""));
+    }
+  }
+
+  static std::string Expected(const FieldDescriptor& field) {
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_BOOL:
+        return "true, false";
+      case FieldDescriptor::CPPTYPE_INT32:
+        return IntegerRange<int32_t>();
+      case FieldDescriptor::CPPTYPE_INT64:
+        return IntegerRange<int64_t>();
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return IntegerRange<uint32_t>();
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return IntegerRange<uint64_t>();
+      case FieldDescriptor::CPPTYPE_ENUM: {
+        std::vector<std::string> names;
+        for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+          names.push_back(field.enum_type()->value(i)->name());
+        }
+        return absl::StrJoin(names, ", ");
+      }
+      case FieldDescriptor::CPPTYPE_STRING:
+        return field.type() == FieldDescriptor::TYPE_BYTES ? "base64" : "a text";
+      default:
+        return "a number";
+    }
+  }
+
+  // False for a text that is no value of the field's type.
+  static bool SetScalar(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
+    const Reflection& reflection = *message->GetReflection();
+    const std::string& text = node.Scalar();
+    const auto put = [&](auto set, auto add, auto value) {
+      if (field.is_repeated()) {
+        (reflection.*add)(message, &field, value);
+      } else {
+        (reflection.*set)(message, &field, value);
+      }
+      return true;
+    };
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_BOOL: {
+        bool value = false;
+        return IsPlain(node) && YAML::convert<bool>::decode(node, value) &&
+               put(&Reflection::SetBool, &Reflection::AddBool, value);
+      }
+      case FieldDescriptor::CPPTYPE_INT32: {
+        int32_t value = 0;
+        return ParseInteger(text, &value) &&
+               put(&Reflection::SetInt32, &Reflection::AddInt32, value);
+      }
+      case FieldDescriptor::CPPTYPE_INT64: {
+        int64_t value = 0;
+        return ParseInteger(text, &value) &&
+               put(&Reflection::SetInt64, &Reflection::AddInt64, value);
+      }
+      case FieldDescriptor::CPPTYPE_UINT32: {
+        uint32_t value = 0;
+        return ParseInteger(text, &value) &&
+               put(&Reflection::SetUInt32, &Reflection::AddUInt32, value);
+      }
+      case FieldDescriptor::CPPTYPE_UINT64: {
+        uint64_t value = 0;
+        return ParseInteger(text, &value) &&
+               put(&Reflection::SetUInt64, &Reflection::AddUInt64, value);
+      }
+      case FieldDescriptor::CPPTYPE_DOUBLE: {
+        double value = 0;
+        return ParseDouble(text, &value) &&
+               put(&Reflection::SetDouble, &Reflection::AddDouble, value);
+      }
+      case FieldDescriptor::CPPTYPE_FLOAT: {
+        double value = 0;
+        return ParseDouble(text, &value) &&
+               put(&Reflection::SetFloat, &Reflection::AddFloat, static_cast<float>(value));
+      }
+      case FieldDescriptor::CPPTYPE_ENUM: {
+        const EnumValueDescriptor* value = field.enum_type()->FindValueByName(text);
+        return value != nullptr && put(&Reflection::SetEnum, &Reflection::AddEnum, value);
+      }
+      case FieldDescriptor::CPPTYPE_STRING: {
+        std::string value = text;
+        return (field.type() != FieldDescriptor::TYPE_BYTES ||
+                absl::Base64Unescape(text, &value)) &&
+               put(&Reflection::SetString, &Reflection::AddString, value);
+      }
+      default:
+        return false;
+    }
+  }
+
+  FieldViolations* const violations_;
+  int mistakes_ = 0;
+};
+
+}  // namespace
+
+absl::Status ParseMessage(absl::string_view text, Message* message) {
+  message->Clear();
+  ACCEL_RETURN_IF_ERROR(CheckText(text));
+  FieldViolations violations;
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+    if (documents.empty()) return absl::OkStatus();
+    if (documents.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(At(documents[1].Mark()), ": only one document is allowed"));
+    }
+    ACCEL_RETURN_IF_ERROR(SizeCheck().Visit(documents[0], 1));
+    if (!documents[0].IsNull()) Builder(&violations).Build(documents[0], "", message);
+  } catch (const YAML::Exception& exception) {
+    return absl::InvalidArgumentError(absl::StrCat(At(exception.mark), ": ", exception.msg));
+  }
+  absl::Status status = violations.ToStatus();
+  if (!status.ok()) message->Clear();
+  return status;
+}
+
+}  // namespace accel::config

@@ -1,0 +1,291 @@
+#include "core/engine/loop/session.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+#include "core/engine/checkpoint/manifest.h"
+#include "core/engine/checkpoint/random_state.h"
+#include "core/engine/cuda/loader.h"
+#include "core/engine/loop/failure.h"
+#include "core/engine/loss.h"
+
+namespace accel::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using accel::internal::v1::StartAttempt;
+using accel::v1::Failure;
+
+constexpr int64_t kDefaultSeed = 42;
+
+int64_t Seed(const accel::v1::LoopSpec& loop) {
+  return loop.has_seed() ? loop.seed() : kDefaultSeed;
+}
+
+int UsableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+int ThreadsPerRank(const StartAttempt& start) {
+  const auto& loop = start.spec().loop();
+  if (loop.has_num_cpu_threads_per_process()) return loop.num_cpu_threads_per_process();
+  return std::max(1, UsableCores() / start.world_size());
+}
+
+// The module lies beside this program or in the lib folder next to its bin.
+absl::StatusOr<const CudaModule*> OpenCudaModule() {
+  const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path beside = bin / kCudaModuleFileName;
+  return LoadCudaModule(fs::exists(beside) ? beside
+                                           : bin.parent_path() / "lib" / kCudaModuleFileName);
+}
+
+LoaderOptions TrainOptions(const StartAttempt& start) {
+  const auto& data = start.spec().data();
+  const auto& config = start.resolved_accelerator().dataloader_config();
+  return {.batch_size = data.batch_size(),
+          .rank = start.rank(),
+          .world_size = start.world_size(),
+          .shuffle = !data.has_shuffle() || data.shuffle(),
+          .drop_last = data.drop_last(),
+          .even_batches = config.even_batches(),
+          .split_batches = config.split_batches(),
+          .use_seedable_sampler = config.use_seedable_sampler(),
+          .data_seed = config.has_data_seed() ? config.data_seed() : Seed(start.spec().loop())};
+}
+
+LoaderOptions EvaluationOptions(const StartAttempt& start) {
+  LoaderOptions options = TrainOptions(start);
+  const auto& data = start.spec().data();
+  if (data.has_evaluation_batch_size()) options.batch_size = data.evaluation_batch_size();
+  options.shuffle = false;
+  options.drop_last = false;
+  return options;
+}
+
+int64_t SequenceLength(const Dataset& data) {
+  const std::vector<int64_t> shape = data.feature_shape();
+  return data.target_kind() == TargetKind::kNextToken && !shape.empty() ? shape.front() : 0;
+}
+
+absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " is ", checkpoint, " in the checkpoint and ", job, " in the job"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& start,
+                                                         const std::function<bool()>& stopped,
+                                                         const Warn& warn) {
+  std::unique_ptr<Session> session(new Session(start));
+  TrainerState restored;
+  const std::vector<std::function<absl::Status()>> phases{
+      [&] { return WithCause(session->OpenDevice(), Failure::JOB); },
+      [&] { return WithCause(session->LoadData(), Failure::DATA); },
+      [&] { return WithCause(session->CreateModel(), Failure::JOB); },
+      [&]() -> absl::Status {
+        auto connected = Communicator::Connect(start, session->device_, session->cuda_);
+        if (!connected.ok()) return WithCause(connected.status(), Failure::COLLECTIVE);
+        session->communicator_ = *std::move(connected);
+        return absl::OkStatus();
+      },
+      [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
+      [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
+      [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
+      [&] {
+        session->Replicate(restored);
+        return WithCause(session->RestoreRandomStates(), Failure::STORAGE);
+      },
+  };
+  for (const auto& phase : phases) {
+    if (stopped()) return absl::CancelledError("stopped before the first step");
+    ACCEL_RETURN_IF_ERROR(phase());
+  }
+  return session;
+}
+
+absl::Status Session::OpenDevice() {
+  at::set_num_threads(ThreadsPerRank(start_));
+  if (spec().device() == "cuda") {
+    // Before the first look at the generators: LibTorch looks for CUDA once.
+    ACCEL_ASSIGN_OR_RETURN(cuda_, OpenCudaModule());
+    ACCEL_ASSIGN_OR_RETURN(const int count, cuda_->DeviceCount());
+    if (count == 0) return absl::FailedPreconditionError("no cuda device on this node");
+    device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.rank() % count));
+    ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
+  }
+  at::manual_seed(static_cast<uint64_t>(Seed(spec().loop())));
+  return absl::OkStatus();
+}
+
+absl::Status Session::LoadData() {
+  const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
+  ACCEL_ASSIGN_OR_RETURN(data_,
+                         LoadTrainingData(spec().data(), TargetKindOf(spec().loss()), roots));
+  train_loader_ = std::make_unique<DataLoader>(*data_.train, TrainOptions(start_));
+  if (data_.evaluation != nullptr) {
+    evaluation_loader_ = std::make_unique<DataLoader>(*data_.evaluation, EvaluationOptions(start_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CreateModel() {
+  const Dataset& data = *data_.train;
+  ACCEL_RETURN_IF_ERROR(CheckInput(spec().model(), data.target_kind(), data.feature_shape()));
+  const std::vector<int64_t> output = OutputShape(spec().model(), data.feature_shape());
+  ACCEL_RETURN_IF_ERROR(CheckTargets(data, spec().loss(), output));
+  if (data_.evaluation != nullptr) {
+    ACCEL_RETURN_IF_ERROR(CheckTargets(*data_.evaluation, spec().loss(), output));
+  }
+  ACCEL_ASSIGN_OR_RETURN(model_, BuildModel(spec().model(), SequenceLength(data)));
+  model_->to(device_);
+  model_->train();
+  for (const at::Tensor& parameter : model_->parameters()) {
+    if (parameter.requires_grad()) parameters_.push_back(parameter);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::PlanLoop(const Warn& warn) {
+  const int64_t rounds = communicator_->Min(train_loader_->batches_per_epoch());
+  if (rounds == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an epoch has no batch for every rank: ", data_.train->size(), " samples, batch size ",
+        spec().data().batch_size(), ", ", start_.world_size(), " ranks"));
+  }
+  if (rounds < train_loader_->rounds_per_epoch() && start_.rank() == 0) {
+    warn("data", absl::StrCat("with even_batches off some ranks have more batches than others: ",
+                              "each epoch trains the ", rounds, " of ",
+                              train_loader_->rounds_per_epoch(), " that all have"));
+  }
+  plan_ = MakeLoopPlan(spec().loop(), rounds);
+  const auto& project = accelerator().project_config();
+  ACCEL_ASSIGN_OR_RETURN(
+      checkpointer_,
+      Checkpointer::Create(
+          FileSystem::Real(), start_.checkpoints_dir(), start_.next_checkpoint(),
+          project.has_total_limit() ? std::optional(project.total_limit()) : std::nullopt,
+          *communicator_));
+  return absl::OkStatus();
+}
+
+absl::Status Session::CreateOptimizer() {
+  std::vector<NamedParameter> parameters;
+  for (const auto& item : model_->named_parameters()) {
+    if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
+  }
+  ACCEL_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(spec().optimizer(), std::move(parameters)));
+  // A scheduler that Accelerate prepared steps once for each rank's batch, so that a schedule made
+  // for the unprepared loader keeps its length.
+  const bool once = !accelerator().step_scheduler_with_optimizer() ||
+                    accelerator().dataloader_config().split_batches();
+  const int64_t steps_per_update = once ? 1 : start_.world_size();
+  schedule_.emplace(spec().schedule(), optimizer_->learning_rate(),
+                    plan_.total_steps * steps_per_update, steps_per_update);
+  optimizer_->set_learning_rate(schedule_->LearningRate());
+  return absl::OkStatus();
+}
+
+bool Session::keeps_own_buffers() const {
+  return start_.world_size() > 1 && !accelerator().ddp_kwargs().broadcast_buffers() &&
+         !model_->buffers().empty();
+}
+
+absl::Status Session::Restore(TrainerState* restored) {
+  if (start_.resume_dir().empty()) return absl::OkStatus();
+  const fs::path folder = start_.resume_dir();
+  ACCEL_RETURN_IF_ERROR(VerifyManifest(FileSystem::Real(), folder).status());
+  ACCEL_ASSIGN_OR_RETURN(*restored, ReadTrainerState(folder));
+  ACCEL_RETURN_IF_ERROR(WithCause(CheckRestored(*restored), Failure::JOB));
+  ACCEL_RETURN_IF_ERROR(WithCause(ReadModel(folder, *model_), Failure::JOB));
+  ACCEL_RETURN_IF_ERROR(WithCause(ReadOptimizer(folder, *restored, *optimizer_), Failure::JOB));
+  if (keeps_own_buffers()) {
+    ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
+  }
+  schedule_->set_step(restored->schedule_step);
+  optimizer_->set_learning_rate(schedule_->LearningRate());
+  position_ = restored->position;
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckRestored(const TrainerState& state) const {
+  if (state.world_size != start_.world_size()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "world size is ", state.world_size, " in the checkpoint and ", start_.world_size(),
+        " in the job: each rank's random states and share of the data belong to one world size"));
+  }
+  if (state.train_samples != data_.train->size()) {
+    return PreconditionFailed("number of training samples", state.train_samples,
+                              data_.train->size());
+  }
+  if (state.rounds_per_epoch != plan_.rounds_per_epoch) {
+    return PreconditionFailed("number of steps in an epoch", state.rounds_per_epoch,
+                              plan_.rounds_per_epoch);
+  }
+  return absl::OkStatus();
+}
+
+void Session::Replicate(const TrainerState& restored) {
+  if (start_.world_size() == 1) return;
+  const auto& kwargs = accelerator().ddp_kwargs();
+  const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb();
+  ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
+                                                   same_cap ? restored.buckets : BucketIndices{});
+}
+
+absl::Status Session::RestoreRandomStates() {
+  if (start_.resume_dir().empty()) return absl::OkStatus();
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state,
+                         ReadRandomState(start_.resume_dir(), start_.rank()));
+  return RestoreRandomState(state, device_);
+}
+
+int64_t Session::num_parameters() const {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : parameters_) count += parameter.numel();
+  return count;
+}
+
+at::Tensor Session::Forward(const at::Tensor& features) {
+  return ddp_ != nullptr ? ddp_->Forward(features) : model_->forward(features);
+}
+
+void Session::BeginEvaluation() {
+  model_->eval();
+  if (ddp_ != nullptr) ddp_->SyncBuffersForEvaluation();
+}
+
+void Session::EndEvaluation() { model_->train(); }
+
+absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
+  const TrainerState state{.position = position_,
+                           .schedule_step = schedule_->step(),
+                           .world_size = start_.world_size(),
+                           .seed = Seed(spec().loop()),
+                           .train_samples = data_.train->size(),
+                           .rounds_per_epoch = plan_.rounds_per_epoch,
+                           .optimizer = std::string(optimizer_->name()),
+                           .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
+                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{}};
+  return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
+    return Guarded("checkpoint", [&]() -> absl::Status {
+      ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
+                                           *model_, keeps_own_buffers()));
+      if (start_.rank() != 0) return absl::OkStatus();
+      return WriteSharedState(folder, *model_, *optimizer_, state);
+    });
+  });
+}
+
+}  // namespace accel::engine

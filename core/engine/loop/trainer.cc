@@ -1,0 +1,281 @@
+#include "core/engine/loop/trainer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/clock.h"
+#include "core/base/status_macros.h"
+#include "core/engine/checkpoint/random_state.h"
+#include "core/engine/loop/failure.h"
+#include "core/engine/optim/clipping.h"
+
+namespace accel::engine {
+namespace {
+
+using accel::internal::v1::Finished;
+using accel::internal::v1::WorkerReport;
+using accel::v1::Failure;
+
+// torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
+// iteration over it begins, with or without workers; what is drawn after it depends on that.
+void DrawLoaderSeed() { at::empty({}, at::kLong).random_(); }
+
+}  // namespace
+
+void ReportWarning(TrainingObserver& observer, const std::string& subject,
+                   const std::string& message) {
+  WorkerReport report;
+  report.mutable_warning()->set_subject(subject);
+  report.mutable_warning()->set_message(message);
+  observer.OnReport(std::move(report));
+}
+
+Trainer::Trainer(Session& session, TickGate& gate, TrainingObserver& observer)
+    : session_(session),
+      gate_(gate),
+      observer_(observer),
+      position_(session.position()),
+      step_begun_(session.position().step) {}
+
+absl::StatusOr<Finished> Trainer::Run() {
+  ReportReady();
+  step_end_ = Clock::Real().Monotonic();
+  Flow flow = Flow::kGoOn;
+  while (flow == Flow::kGoOn && !done()) {
+    flow = TrainEpoch();
+    if (flow == Flow::kStop) break;
+    ACCEL_ASSIGN_OR_RETURN(flow, FinishEpoch());
+  }
+  if (flow == Flow::kGoOn) ACCEL_RETURN_IF_ERROR(SaveFinalCheckpoint());
+  Finished finished;
+  finished.set_step(position_.step);
+  finished.set_stopped(flow == Flow::kStop);
+  return finished;
+}
+
+void Trainer::ReportReady() {
+  WorkerReport report;
+  auto* ready = report.mutable_ready();
+  ready->set_total_steps(session_.plan().total_steps);
+  ready->set_total_epochs(session_.plan().total_epochs);
+  ready->set_first_step(position_.step);
+  ready->set_parameters(session_.num_parameters());
+  observer_.OnReport(std::move(report));
+}
+
+bool Trainer::epoch_complete() const {
+  return position_.batches == session_.plan().rounds_per_epoch;
+}
+
+// A complete epoch is still to be finished, also after the last step.
+bool Trainer::done() const {
+  return position_.step >= session_.plan().total_steps && !epoch_complete();
+}
+
+int64_t Trainer::last_epoch() const {
+  return position_.batches == 0 && position_.epoch > 0 ? position_.epoch - 1 : position_.epoch;
+}
+
+Trainer::Flow Trainer::TrainEpoch() {
+  const LoopPlan& plan = session_.plan();
+  const auto& loop = session_.spec().loop();
+  DataLoader& loader = session_.train_loader();
+  loader.StartEpoch(position_.epoch, position_.batches);
+  while (!epoch_complete() && position_.step < plan.total_steps) {
+    const TickGate::Decision decision = gate_.BeginTick();
+    if (decision.checkpoint) Checkpoint();
+    if (decision.stop) return Flow::kStop;
+    step_begun_ = position_.step + 1;
+    if (position_.batches == 0) DrawLoaderSeed();
+    Batch batch;
+    loader.Next(&batch);
+    TrainStep(batch);
+    const bool periodic =
+        loop.has_checkpoint_every_steps() && position_.step % loop.checkpoint_every_steps() == 0;
+    const bool last = position_.step == plan.total_steps && saves_at_end();
+    if (periodic && !last) Checkpoint();
+  }
+  return Flow::kGoOn;
+}
+
+absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
+  Flow flow = Flow::kGoOn;
+  bool checkpoint_asked = false;
+  if (EvaluationDue()) {
+    const NamedTensors before = CaptureRandomState(session_.device());
+    flow = Evaluate(&checkpoint_asked);
+    // An evaluation that was broken off starts anew; one in the middle of an epoch has no place in
+    // a longer run. Neither may leave a trace in what is drawn later.
+    if (flow == Flow::kStop || !epoch_complete()) {
+      ACCEL_RETURN_IF_ERROR(RestoreRandomState(before, session_.device()));
+    }
+  }
+  if (flow == Flow::kGoOn && epoch_complete()) {
+    ++position_.epoch;
+    position_.batches = 0;
+  }
+  if (checkpoint_asked) Checkpoint();
+  return flow;
+}
+
+void Trainer::TrainStep(const Batch& batch) {
+  const auto& spec = session_.spec();
+  const at::Device device = session_.device();
+  const at::Tensor output = session_.Forward(batch.features.to(device));
+  const at::Tensor loss = ComputeLoss(spec.loss(), output, batch.targets.to(device));
+  loss.backward();
+  const std::optional<double> grad_norm = ClipGradients();
+  Optimizer& optimizer = session_.optimizer();
+  const double learning_rate = optimizer.learning_rate();
+  optimizer.Step();
+  session_.schedule().Advance();
+  optimizer.set_learning_rate(session_.schedule().LearningRate());
+  optimizer.ZeroGrad();
+  ++position_.step;
+  ++position_.batches;
+  const int64_t every = spec.loop().has_log_every_steps() ? spec.loop().log_every_steps() : 1;
+  if (position_.step % every == 0) {
+    ReportStep(batch, loss.item<double>(), learning_rate, grad_norm);
+  } else {
+    step_end_ = Clock::Real().Monotonic();
+  }
+}
+
+std::optional<double> Trainer::ClipGradients() {
+  const auto& clipping = session_.spec().loop().clipping();
+  if (clipping.has_max_norm()) return ClipGradNorm(session_.parameters(), clipping.max_norm());
+  if (clipping.has_max_value()) ClipGradValue(session_.parameters(), clipping.max_value());
+  return std::nullopt;
+}
+
+void Trainer::ReportStep(const Batch& batch, double loss, double learning_rate,
+                         std::optional<double> grad_norm) {
+  const absl::Duration now = Clock::Real().Monotonic();
+  WorkerReport report;
+  auto* step = report.mutable_step();
+  step->set_step(position_.step);
+  step->set_epoch(position_.epoch);
+  step->set_loss(loss);
+  step->set_samples(batch.samples);
+  step->set_learning_rate(learning_rate);
+  if (grad_norm.has_value()) step->set_grad_norm(*grad_norm);
+  step->set_step_seconds(absl::ToDoubleSeconds(now - step_end_));
+  step->set_time_us(NowMicros(Clock::Real()));
+  step_end_ = now;
+  observer_.OnReport(std::move(report));
+  if (!std::isfinite(loss) && !warned_of_loss_) {
+    warned_of_loss_ = true;
+    ReportWarning(observer_, "loss",
+                  absl::StrCat("loss is ", loss, " at step ", position_.step,
+                               "; training goes on, later ones are not reported"));
+  }
+}
+
+bool Trainer::EvaluationDue() const {
+  if (session_.evaluation_loader() == nullptr) return false;
+  if (position_.step >= session_.plan().total_steps) return true;
+  const auto& loop = session_.spec().loop();
+  const int64_t every = loop.has_evaluate_every_epochs() ? loop.evaluate_every_epochs() : 1;
+  return epoch_complete() && (position_.epoch + 1) % every == 0;
+}
+
+Trainer::Flow Trainer::Evaluate(bool* checkpoint_asked) {
+  EvaluationSums sums;
+  int64_t samples = 0;
+  session_.BeginEvaluation();
+  const Flow flow = EvaluateBatches(&sums, &samples, checkpoint_asked);
+  session_.EndEvaluation();
+  if (flow == Flow::kGoOn) ReportEvaluation(sums, samples);
+  return flow;
+}
+
+Trainer::Flow Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
+                                       bool* checkpoint_asked) {
+  at::NoGradGuard no_grad;
+  DataLoader& loader = *session_.evaluation_loader();
+  loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0);
+  for (int64_t round = 0; round < loader.rounds_per_epoch(); ++round) {
+    const TickGate::Decision decision = gate_.BeginTick();
+    *checkpoint_asked |= decision.checkpoint;
+    if (decision.stop) return Flow::kStop;
+    if (round == 0) DrawLoaderSeed();
+    Batch batch;
+    if (!loader.Next(&batch)) continue;  // other ranks have one more
+    const at::Tensor output = session_.model().forward(batch.features.to(session_.device()));
+    AddToEvaluation(session_.spec().loss(), output, batch.targets.to(session_.device()),
+                    batch.valid, sums);
+    *samples += batch.valid;
+  }
+  return Flow::kGoOn;
+}
+
+void Trainer::ReportEvaluation(EvaluationSums sums, int64_t samples) {
+  at::Tensor all = at::tensor({sums.loss_sum, static_cast<double>(sums.correct),
+                               static_cast<double>(sums.count), static_cast<double>(samples)},
+                              at::TensorOptions(at::kDouble).device(session_.device()));
+  session_.communicator().AllReduceSum(all);
+  if (session_.communicator().rank() != 0) return;
+  const at::Tensor totals = all.cpu();
+  const double* total = totals.const_data_ptr<double>();
+  sums = {.loss_sum = total[0],
+          .correct = static_cast<int64_t>(total[1]),
+          .count = static_cast<int64_t>(total[2])};
+  WorkerReport report;
+  auto* metrics = report.mutable_metrics();
+  metrics->set_step(position_.step);
+  metrics->set_time_us(NowMicros(Clock::Real()));
+  for (const auto& [name, value] : EvaluationMetrics(session_.spec().loss(), sums)) {
+    (*metrics->mutable_values())[name] = value;
+  }
+  (*metrics->mutable_values())["eval/samples"] = total[3];
+  observer_.OnReport(std::move(report));
+}
+
+void Trainer::Checkpoint() {
+  const absl::Status saved = SaveCheckpoint();
+  if (!saved.ok()) {
+    ReportWarning(observer_, "checkpoint",
+                  absl::StrCat("checkpoint at step ", position_.step,
+                               " failed, training goes on: ", saved.message()));
+  }
+}
+
+absl::Status Trainer::SaveCheckpoint() {
+  const Clock& clock = Clock::Real();
+  const absl::Duration start = clock.Monotonic();
+  ACCEL_ASSIGN_OR_RETURN(const Checkpointer::Result result, session_.SaveCheckpoint(last_epoch()));
+  saved_step_ = position_.step;
+  WorkerReport report;
+  auto* checkpoint = report.mutable_checkpoint();
+  checkpoint->set_number(result.number);
+  checkpoint->set_step(position_.step);
+  checkpoint->set_epoch(last_epoch());
+  checkpoint->set_bytes(result.bytes);
+  checkpoint->set_stall_seconds(absl::ToDoubleSeconds(clock.Monotonic() - start));
+  checkpoint->set_time_us(NowMicros(clock));
+  for (int64_t number : result.removed) checkpoint->add_removed(number);
+  observer_.OnReport(std::move(report));
+  if (!result.removal.ok()) {
+    ReportWarning(observer_, "checkpoint",
+                  absl::StrCat("old checkpoints stay: ", result.removal.message()));
+  }
+  return absl::OkStatus();
+}
+
+bool Trainer::saves_at_end() const {
+  const auto& loop = session_.spec().loop();
+  return !loop.has_checkpoint_at_end() || loop.checkpoint_at_end();
+}
+
+absl::Status Trainer::SaveFinalCheckpoint() {
+  if (!saves_at_end() || saved_step_ == position_.step) return absl::OkStatus();
+  return WithCause(SaveCheckpoint(), Failure::STORAGE);
+}
+
+}  // namespace accel::engine

@@ -1,0 +1,75 @@
+#ifndef ACCEL_CORE_ENGINE_LOOP_TRAINER_H_
+#define ACCEL_CORE_ENGINE_LOOP_TRAINER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/engine/loop/session.h"
+#include "core/engine/loop/training.h"
+#include "core/engine/loss.h"
+
+namespace accel::engine {
+
+// Sends a WarningReport.
+void ReportWarning(TrainingObserver& observer, const std::string& subject,
+                   const std::string& message);
+
+// The training loop of one rank over a session. Every rank runs the same ticks in the same order.
+class Trainer {
+ public:
+  Trainer(Session& session, TickGate& gate, TrainingObserver& observer);
+
+  // Trains to the job's end or a stop. Errors carry their cause; LibTorch's exceptions pass.
+  absl::StatusOr<accel::internal::v1::Finished> Run();
+
+  // Last step that has begun.
+  int64_t step_begun() const { return step_begun_; }
+
+ private:
+  // Whether to go on after a part of the loop.
+  enum class Flow { kGoOn, kStop };
+
+  void ReportReady();
+  // Trains the rest of the epoch, or what the job still has of it.
+  Flow TrainEpoch();
+  // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
+  absl::StatusOr<Flow> FinishEpoch();
+  void TrainStep(const Batch& batch);
+  std::optional<double> ClipGradients();
+  void ReportStep(const Batch& batch, double loss, double learning_rate,
+                  std::optional<double> grad_norm);
+
+  bool EvaluationDue() const;
+  // A checkpoint that is asked for meanwhile is left to the caller.
+  Flow Evaluate(bool* checkpoint_asked);
+  Flow EvaluateBatches(EvaluationSums* sums, int64_t* samples, bool* checkpoint_asked);
+  void ReportEvaluation(EvaluationSums sums, int64_t samples);
+
+  // Saves; a failure is only a warning.
+  void Checkpoint();
+  absl::Status SaveCheckpoint();
+  absl::Status SaveFinalCheckpoint();
+  bool saves_at_end() const;
+
+  bool done() const;
+  bool epoch_complete() const;
+  // Epoch of the last step.
+  int64_t last_epoch() const;
+
+  Session& session_;
+  TickGate& gate_;
+  TrainingObserver& observer_;
+  Position& position_;
+  int64_t step_begun_ = 0;
+  absl::Duration step_end_;
+  int64_t saved_step_ = -1;
+  bool warned_of_loss_ = false;
+};
+
+}  // namespace accel::engine
+
+#endif  // ACCEL_CORE_ENGINE_LOOP_TRAINER_H_

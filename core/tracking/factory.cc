@@ -1,0 +1,53 @@
+#include "core/tracking/factory.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
+#include "core/tracking/tensorboard_tracker.h"
+
+namespace accel::tracking {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Tracker>> MakeTensorBoard(const accel::v1::TensorBoardTracker& spec,
+                                                         const TrackerContext& context) {
+  FieldViolations violations;
+  if (context.project.empty() || context.project[0] == '.' ||
+      absl::StrContains(context.project, '/')) {
+    violations.Add("tracking.project", absl::StrCat("is \"", context.project,
+                                                    "\", must not be empty, start with \".\" or "
+                                                    "hold \"/\""));
+  }
+  if (absl::StrContains(spec.filename_suffix(), '/')) {
+    violations.Add("tracking.trackers.tensorboard.filename_suffix",
+                   absl::StrCat("is \"", spec.filename_suffix(), "\", must not hold \"/\""));
+  }
+  if (!violations.empty()) return violations.ToStatus();
+  TensorBoardTracker::Options options;
+  options.folder = context.folder / "tensorboard" / context.project;
+  options.filename_suffix = spec.filename_suffix();
+  return std::make_unique<TensorBoardTracker>(std::move(options), context.clock, context.files);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
+                                                     const TrackerContext& context) {
+  if (spec.has_tensorboard()) return MakeTensorBoard(spec.tensorboard(), context);
+  const google::protobuf::OneofDescriptor* kinds = spec.GetDescriptor()->FindOneofByName("tracker");
+  const google::protobuf::FieldDescriptor* kind =
+      spec.GetReflection()->GetOneofFieldDescriptor(spec, kinds);
+  if (kind != nullptr) return NotImplemented(absl::StrCat("tracking.trackers.", kind->name()));
+  FieldViolations violations;
+  violations.Add("tracking.trackers", "holds a tracker of no kind, one of its fields must be set");
+  return violations.ToStatus();
+}
+
+absl::Duration BatchDelay(const accel::v1::TrackerSpec& spec) {
+  constexpr double kDefaultSeconds = 0.2;
+  const bool given = spec.tensorboard().has_flush_secs();
+  return absl::Seconds(given ? spec.tensorboard().flush_secs() : kDefaultSeconds);
+}
+
+}  // namespace accel::tracking

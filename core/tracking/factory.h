@@ -1,0 +1,40 @@
+#ifndef ACCEL_CORE_TRACKING_FACTORY_H_
+#define ACCEL_CORE_TRACKING_FACTORY_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "accel/v1/tracker.pb.h"
+#include "core/base/clock.h"
+#include "core/base/files.h"
+#include "core/tracking/tracker.h"
+
+namespace accel::tracking {
+
+// What a tracker learns of its job.
+struct TrackerContext {
+  // TrackingSpec.project, or its default.
+  std::string project;
+  std::string job_id;
+  // `trackers` in the job's folder. A tracker that keeps files does so in a folder with its own
+  // name in it; TensorBoard's `--logdir` is `<folder>/tensorboard`, the run `<project>` in it.
+  std::filesystem::path folder;
+  const Clock* clock = &Clock::Real();
+  FileSystem* files = &FileSystem::Real();
+};
+
+// Makes a tracker; touches neither files nor the network. UNIMPLEMENTED for the kinds that this
+// node does not have, INVALID_ARGUMENT for a spec without a kind and for names that would leave the
+// folder.
+absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
+                                                     const TrackerContext& context);
+
+// Longest time that a row may wait for others before the tracker gets it.
+absl::Duration BatchDelay(const accel::v1::TrackerSpec& spec);
+
+}  // namespace accel::tracking
+
+#endif  // ACCEL_CORE_TRACKING_FACTORY_H_

@@ -1,0 +1,53 @@
+#ifndef ACCEL_SERVER_DAEMON_SUPERVISOR_LAUNCHER_H_
+#define ACCEL_SERVER_DAEMON_SUPERVISOR_LAUNCHER_H_
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "accel/v1/job.pb.h"
+#include "core/base/files.h"
+#include "core/base/process.h"
+#include "server/daemon/supervisor_handle.h"
+
+namespace accel::daemon {
+
+// What every job of the node is started with.
+struct LaunchConfig {
+  std::filesystem::path jobs_dir;
+  std::filesystem::path supervisor_path;
+  std::filesystem::path worker_path;
+  std::map<std::string, std::filesystem::path> data_roots;
+  // What the operator lets through to the workers.
+  std::map<std::string, std::string> worker_environment;
+};
+
+// A supervisor that was started.
+struct LaunchedSupervisor {
+  SupervisorProcess process;
+  // ProcessIdentity::ToString.
+  std::string identity;
+};
+
+// Starts a job's supervisor: `accel-supervisor <job folder>`, in a session of its own, with
+// standard output and error in the folder. Of the daemon's own environment the supervisor and its
+// workers get PATH, HOME, TMPDIR, LANG, LC_ALL and TZ only.
+class SupervisorLauncher {
+ public:
+  SupervisorLauncher(LaunchConfig config, ProcessLauncher* processes, FileSystem* files)
+      : config_(std::move(config)), processes_(processes), files_(files) {}
+
+  // Writes `launch.pb` durably and starts the program. An error leaves no process behind; the
+  // checkpoint to start from being gone is NOT_FOUND.
+  absl::StatusOr<LaunchedSupervisor> Launch(const accel::v1::Job& job);
+
+ private:
+  const LaunchConfig config_;
+  ProcessLauncher* const processes_;
+  FileSystem* const files_;
+};
+
+}  // namespace accel::daemon
+
+#endif  // ACCEL_SERVER_DAEMON_SUPERVISOR_LAUNCHER_H_
