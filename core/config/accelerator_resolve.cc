@@ -44,6 +44,8 @@ bool Has(const Message& message, const FieldDescriptor& field) {
 
 // Whether two messages of one type are the same in one field.
 bool SameField(const Message& a, const Message& b, const FieldDescriptor& field) {
+  // The comparison of single fields takes an absent one for one that holds the type's zero.
+  if (Has(a, field) != Has(b, field)) return false;
   MessageDifferencer differencer;
   const std::vector<const FieldDescriptor*> fields = {&field};
   return differencer.CompareWithFields(a, b, fields, fields);

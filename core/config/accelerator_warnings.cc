@@ -92,9 +92,6 @@ std::vector<std::string> AcceleratorWarnings(const AcceleratorConfig& config,
   Warnings warnings(prefix);
   WarnOfPrecision(difference, &warnings);
   WarnOfDdp(config.ddp_kwargs(), &warnings);
-  warnings.AddIf(config.ao_recipe_kwargs().enable_fsdp_float8_all_gather(),
-                 "ao_recipe_kwargs.enable_fsdp_float8_all_gather",
-                 "no effect: weights are not sharded");
   warnings.AddIf(config.ao_recipe_kwargs().config().enable_fsdp_float8_all_gather(),
                  "ao_recipe_kwargs.config.enable_fsdp_float8_all_gather",
                  "no effect: weights are not sharded");

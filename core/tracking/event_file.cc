@@ -79,7 +79,7 @@ absl::StatusOr<EventFile> EventFile::Create(const fs::path& folder, absl::string
   Fd fd(open(file.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.valid()) return ErrnoStatus("cannot create", file.path_, errno);
   Event version;
-  version.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+  version.set_wall_time(WallSeconds(now));
   version.set_file_version("brain.Event:2");
   file.Add(version);
   const absl::Status written = file.Flush();

@@ -172,7 +172,8 @@ void FeedWorker::NoteFailure(const absl::Status& error) {
     snapshot_.last_error = error;
     failures = ++snapshot_.failures;
     ++snapshot_.total_failures;
-    due_ = clock_->Monotonic() + Backoff(failures);
+    // The end comes soon: tries that are far apart would not be made at all.
+    due_ = clock_->Monotonic() + Backoff(outcome_.has_value() ? 1 : failures);
   }
   if (!news) return;
   Warn(absl::StrCat("tracker ", tracker_->name(), " failed, its rows are kept: ", error.ToString()),

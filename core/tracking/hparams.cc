@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/utf8.h"
+#include "core/tracking/event_file.h"
 
 namespace accel::tracking {
 namespace {
@@ -20,12 +21,10 @@ using accel::internal::v1::tensorboard::HParamsData;
 using accel::internal::v1::tensorboard::SessionEnd;
 using accel::internal::v1::tensorboard::Summary;
 
-double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
-
 // The plugin reads the metadata only; the value itself stays empty.
 Event MakeEvent(absl::string_view tag, const HParamsData& data, absl::Time now) {
   Event event;
-  event.set_wall_time(Seconds(now));
+  event.set_wall_time(WallSeconds(now));
   Summary::Value* value = event.mutable_summary()->add_value();
   value->set_tag(std::string(tag));
   auto* plugin_data = value->mutable_metadata()->mutable_plugin_data();
@@ -90,7 +89,7 @@ bool IsPlainKey(const std::string& key) {
 
 Event SessionStartEvent(const ConfigMap& values, absl::Time now) {
   HParamsData data;
-  data.mutable_session_start_info()->set_start_time_secs(Seconds(now));
+  data.mutable_session_start_info()->set_start_time_secs(WallSeconds(now));
   auto& hparams = *data.mutable_session_start_info()->mutable_hparams();
   for (const auto& [key, value] : values) {
     if (std::holds_alternative<std::monostate>(value)) continue;
@@ -101,7 +100,7 @@ Event SessionStartEvent(const ConfigMap& values, absl::Time now) {
 
 Event SessionEndEvent(RunOutcome outcome, absl::Time now) {
   HParamsData data;
-  data.mutable_session_end_info()->set_end_time_secs(Seconds(now));
+  data.mutable_session_end_info()->set_end_time_secs(WallSeconds(now));
   data.mutable_session_end_info()->set_status(
       outcome == RunOutcome::kSucceeded ? SessionEnd::SUCCESS : SessionEnd::FAILURE);
   return MakeEvent("_hparams_/session_end_info", data, now);

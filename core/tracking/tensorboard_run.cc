@@ -17,7 +17,7 @@ absl::StatusOr<TensorBoardRun> TensorBoardRun::Open(const std::filesystem::path&
   ACCEL_ASSIGN_OR_RETURN(EventFile file, EventFile::Create(folder, suffix, now));
   if (resume_step.has_value()) {
     Event start;
-    start.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+    start.set_wall_time(WallSeconds(now));
     start.set_step(*resume_step);
     start.mutable_session_log()->set_status(SessionLog::START);
     file.Add(start);

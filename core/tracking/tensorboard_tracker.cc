@@ -44,7 +44,7 @@ void AddText(const std::string& tag, const std::string& text, Event* event) {
 Event* EventIn(const std::string& folder, const LogCall& call, std::map<std::string, Event>* row) {
   auto [entry, added] = row->try_emplace(folder);
   if (added) {
-    entry->second.set_wall_time(absl::ToDoubleSeconds(call.time - absl::UnixEpoch()));
+    entry->second.set_wall_time(WallSeconds(call.time));
     entry->second.set_step(call.step.value_or(0));
   }
   return &entry->second;

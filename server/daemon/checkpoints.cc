@@ -12,7 +12,7 @@
 
 namespace accel::daemon {
 
-absl::StatusOr<std::vector<accel::v1::Checkpoint>> ListCheckpoints(
+absl::StatusOr<std::vector<accel::v1::Checkpoint>> ReadCheckpoints(
     const std::filesystem::path& jobs_dir, const std::string& job_id) {
   auto reader = record::Reader::Open(JobFolder{jobs_dir / job_id}.record());
   if (absl::IsNotFound(reader.status())) return std::vector<accel::v1::Checkpoint>();
@@ -25,7 +25,7 @@ absl::StatusOr<accel::v1::Checkpoint> FindCheckpoint(const std::filesystem::path
   const std::string full_name =
       absl::StrCat(JobName(name.job_id), "/checkpoints/", name.number);
   ACCEL_ASSIGN_OR_RETURN(std::vector<accel::v1::Checkpoint> checkpoints,
-                         ListCheckpoints(jobs_dir, name.job_id));
+                         ReadCheckpoints(jobs_dir, name.job_id));
   for (accel::v1::Checkpoint& checkpoint : checkpoints) {
     std::error_code error;
     if (checkpoint.name() == full_name && std::filesystem::is_directory(checkpoint.path(), error)) {

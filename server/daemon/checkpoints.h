@@ -12,7 +12,7 @@ namespace accel::daemon {
 
 // Complete checkpoints of a job, newest first, from its record below `jobs_dir`; none when the job
 // has no record yet.
-absl::StatusOr<std::vector<accel::v1::Checkpoint>> ListCheckpoints(
+absl::StatusOr<std::vector<accel::v1::Checkpoint>> ReadCheckpoints(
     const std::filesystem::path& jobs_dir, const std::string& job_id);
 
 // One complete checkpoint whose folder exists. NOT_FOUND with reason CHECKPOINT_NOT_FOUND.

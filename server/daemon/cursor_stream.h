@@ -62,7 +62,7 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
         source_(std::move(source)),
         follow_(range.follow()),
         cursor_(range.after_sequence()),
-        last_sent_(environment_->clock->Monotonic()) {}
+        last_sent_ns_(NowNs()) {}
 
   void OnWriteDone(bool ok) override {
     if (!ok) cancelled_ = true;
@@ -83,7 +83,7 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
   }
 
   void OnTick(absl::Duration now) override {
-    if (now - last_sent_.load() >= hub_->idle_interval()) Wake();
+    if (IdleFor(now) >= hub_->idle_interval()) Wake();
   }
 
  private:
@@ -106,9 +106,7 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
     }
     if (!follow_) return EndInOrder(accel::v1::StreamEnd::CAUGHT_UP);
     if (pulse->ended) return EndInOrder(accel::v1::StreamEnd::JOB_ENDED);
-    if (environment_->clock->Monotonic() - last_sent_.load() < hub_->idle_interval()) {
-      return Next::kSleep;
-    }
+    if (IdleFor(environment_->clock->Monotonic()) < hub_->idle_interval()) return Next::kSleep;
     response_.mutable_progress()->set_sequence(cursor_);
     return Send();
   }
@@ -144,7 +142,7 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
     // Swapped, so that the written message stays as it is while the next one is filled.
     written_.Clear();
     written_.Swap(&response_);
-    last_sent_ = environment_->clock->Monotonic();
+    last_sent_ns_ = NowNs();
     this->StartWrite(&written_);
     return Next::kBusy;
   }
@@ -164,6 +162,11 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
     return Next::kBusy;
   }
 
+  int64_t NowNs() const { return absl::ToInt64Nanoseconds(environment_->clock->Monotonic()); }
+  absl::Duration IdleFor(absl::Duration now) const {
+    return now - absl::Nanoseconds(last_sent_ns_.load());
+  }
+
   StreamHub* const hub_;
   const std::string job_id_;
   const Source source_;
@@ -176,7 +179,8 @@ class CursorStream final : public grpc::ServerWriteReactor<typename Source::Resp
   Response written_;
   bool finished_ = false;
 
-  std::atomic<absl::Duration> last_sent_;
+  // Of monotonic time.
+  std::atomic<int64_t> last_sent_ns_;
   std::atomic<bool> cancelled_ = false;
   // Keeps the stream until gRPC is done with it.
   std::shared_ptr<CursorStream> self_;

@@ -81,6 +81,7 @@ void JobManager::Adopt(StoredJob stored) {
   spdlog::info("job {}: taking it up again, it was {}", id,
                Job::State_Name(active->stored.job.state()));
   queue_.Occupy(id, ranks);
+  if (observer_ != nullptr) observer_->OnAdopted(id);
   SupervisorProcess process;
   if (const auto identity = ProcessIdentity::Parse(active->stored.supervisor)) {
     process.pidfd = identity->Open();

@@ -41,6 +41,8 @@ class JobObserver {
   // and must not call the manager.
   virtual void OnTransition(const std::string& job_id, accel::v1::Job::State from,
                             accel::v1::Job::State to, accel::v1::Failure::Cause cause) = 0;
+  // A job that an earlier daemon started was taken up. The same rules.
+  virtual void OnAdopted(const std::string& job_id) = 0;
 };
 
 // What a stream has to know of its job.

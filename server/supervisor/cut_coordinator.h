@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "accel/internal/v1/worker.pb.h"
@@ -29,14 +31,23 @@ class CutCoordinator {
   // all ranks are told the greatest tick.
   void OnReply(int rank, const accel::internal::v1::CutReply& reply);
 
+  // A rank has done its work and will answer no more. Ranks that wait for a cut then go on to their
+  // own end: the cut is for a tick that never comes.
+  void OnFinished(int rank);
+
  private:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  void CompleteIfAnswered();
+
   const int world_size_;
   const Broadcast broadcast_;
   int64_t last_id_ = 0;
   bool agreeing_ = false;
   Action action_ = accel::internal::v1::Cut::ACTION_UNSPECIFIED;
-  // Ticks begun, by rank.
+  // Ticks begun, by rank; kNever for one that has finished.
   std::map<int, int64_t> replies_;
+  std::set<int> finished_;
 };
 
 }  // namespace accel::supervisor

@@ -278,6 +278,7 @@ void Supervisor::OnFailure(int rank, const WorkerFailure& failure) {
 void Supervisor::OnFinished(int rank, const Finished& finished) {
   ranks_[rank].finished = finished;
   ranks_[rank].step = finished.step();
+  cuts_.OnFinished(rank);
   loop_.RunAfter(options_.exit_grace, [this, rank] { KillUnlessExited(rank); });
 }
 

@@ -2,8 +2,6 @@
 
 #include <c10/util/Logging.h>
 #include <poll.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -40,9 +38,15 @@ constexpr absl::Duration kStopGrace = absl::Seconds(1);
   _exit(code);
 }
 
+// One line for the rank's log. (spdlog needs the system's fmt, and LibTorch's headers bring
+// another.)
+void LogError(absl::string_view text) {
+  std::fputs(absl::StrCat("accel-worker: ", text, "\n").c_str(), stderr);
+}
+
 [[noreturn]] void Lost(const absl::Status& status) {
-  // The normal end of a job that is killed: no error of this process.
-  if (!absl::IsOutOfRange(status)) spdlog::error("supervisor lost: {}", status.ToString());
+  // The channel's orderly end is how a job is ended by force: no error of this process.
+  if (!absl::IsOutOfRange(status)) LogError(absl::StrCat("supervisor lost: ", status.ToString()));
   Exit(kExitLost);
 }
 
@@ -83,7 +87,7 @@ class Worker {
     failure->set_cause(engine::CauseOf(status));
     failure->set_message(std::string(status.message()));
     failure->set_step(engine::StepOf(status));
-    spdlog::error("{}", failure->message());
+    LogError(failure->message());
     End(std::move(report), kExitFailed);
   }
 
@@ -148,7 +152,6 @@ class Worker {
 }  // namespace
 
 void RunWorker(Fd socket) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("worker"));
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
   c10::initLogging();
   Worker(std::move(socket)).Run();

@@ -171,12 +171,12 @@ absl::Status Session::PlanLoop(const Warn& warn) {
   }
   plan_ = MakeLoopPlan(spec().loop(), rounds);
   const auto& project = accelerator().project_config();
-  ACCEL_ASSIGN_OR_RETURN(
-      checkpointer_,
-      Checkpointer::Create(
-          FileSystem::Real(), start_.checkpoints_dir(), start_.next_checkpoint(),
-          project.has_total_limit() ? std::optional(project.total_limit()) : std::nullopt,
-          *communicator_));
+  auto checkpointer = Checkpointer::Create(
+      FileSystem::Real(), start_.checkpoints_dir(), start_.next_checkpoint(),
+      project.has_total_limit() ? std::optional(project.total_limit()) : std::nullopt,
+      *communicator_);
+  if (!checkpointer.ok()) return WithCause(checkpointer.status(), Failure::STORAGE);
+  checkpointer_.emplace(*std::move(checkpointer));
   return absl::OkStatus();
 }
 

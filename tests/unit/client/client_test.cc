@@ -100,9 +100,10 @@ TEST_F(ClientTest, KeepsErrorDetails) {
   FieldViolations violations;
   violations.Add("loop.num_epochs", "0 is not in 1 to 1000000");
   violations.Add("model", "is required");
-  node_.failures = {violations.ToStatus()};
+  const absl::Status sent = violations.ToStatus();
+  node_.failures = {sent};
   const absl::Status status = client_->CreateJob(v1::CreateJobRequest()).status();
-  EXPECT_EQ(status, violations.ToStatus());
+  EXPECT_EQ(status, sent);
   EXPECT_THAT(ViolationsOf(status), ElementsAre(Pair("loop.num_epochs", "0 is not in 1 to 1000000"),
                                                 Pair("model", "is required")));
   ASSERT_TRUE(ErrorInfoOf(status).has_value());

@@ -73,7 +73,8 @@ TEST(ResolveTest, TimeoutFollowsTheBackendThatApplies) {
 
 TEST(ResolveTest, FoldsNamesWhereAccelerateDoes) {
   const AcceleratorConfig te =
-      Resolve("{mixed_precision: fp8, te_recipe_kwargs: {fp8_format: e4m3, amax_compute_algo: MAX}}")
+      Resolve(
+          "{mixed_precision: fp8, te_recipe_kwargs: {fp8_format: e4m3, amax_compute_algo: MAX}}")
           .resolved;
   EXPECT_EQ(te.te_recipe_kwargs().fp8_format(), "E4M3");
   EXPECT_EQ(te.te_recipe_kwargs().amax_compute_algo(), "max");
@@ -91,8 +92,9 @@ TEST(ResolveTest, FillsOnlyWhatMayStandBesideWhatIsSet) {
   EXPECT_EQ(mx.te_recipe_kwargs().fp8_format(), "HYBRID");
 
   const AcceleratorConfig ao =
-      Resolve("{mixed_precision: fp8, ao_recipe_kwargs: {config: {cast_config_input: "
-              "{scaling_granularity: axiswise}}}}")
+      Resolve(
+          "{mixed_precision: fp8, ao_recipe_kwargs: {config: {cast_config_input: "
+          "{scaling_granularity: axiswise}}}}")
           .resolved;
   EXPECT_FALSE(ao.ao_recipe_kwargs().has_pad_inner_dim());
   const accel::v1::Float8LinearConfig& config = ao.ao_recipe_kwargs().config();
@@ -113,7 +115,8 @@ TEST(ResolveTest, FillsOnlyWhatMayStandBesideWhatIsSet) {
   EXPECT_EQ(power_sgd.ddp_kwargs().comm_state_option().start_powersgd_iter(), 1000);
 
   const AcceleratorConfig profile =
-      Resolve("profile_kwargs: {schedule_option: {wait: 1, warmup: 1, active: 2}}", "cuda").resolved;
+      Resolve("profile_kwargs: {schedule_option: {wait: 1, warmup: 1, active: 2}}", "cuda")
+          .resolved;
   EXPECT_THAT(profile.profile_kwargs().activities(), ElementsAre("cpu", "cuda"));
   EXPECT_TRUE(profile.profile_kwargs().schedule_option().has_skip_first_wait());
 }
@@ -141,10 +144,11 @@ TEST(DifferenceTest, KeepsExplicitValuesThatUpstreamLoses) {
                    "init_process_group_kwargs: {timeout: 600}");
   ExpectDifference("init_process_group_kwargs: {backend: gloo, timeout: 600}",
                    "init_process_group_kwargs: {backend: gloo, timeout: 600}");
-  ExpectDifference("{mixed_precision: fp8, te_recipe_kwargs: {amax_compute_algo: most_recent, "
-                   "fp8_format: hybrid, margin: 0}}",
-                   "{mixed_precision: fp8, te_recipe_kwargs: {amax_compute_algo: most_recent, "
-                   "fp8_format: HYBRID}}");
+  ExpectDifference(
+      "{mixed_precision: fp8, te_recipe_kwargs: {amax_compute_algo: most_recent, "
+      "fp8_format: hybrid, margin: 0}}",
+      "{mixed_precision: fp8, te_recipe_kwargs: {amax_compute_algo: most_recent, "
+      "fp8_format: HYBRID}}");
 }
 
 TEST(DifferenceTest, HoldsTheTimeoutThatAccelerateWritesIntoTheHandler) {
@@ -221,8 +225,9 @@ void PrintTo(const Warning& warning, std::ostream* out) { *out << warning.text; 
 class WarnedOf : public testing::TestWithParam<Warning> {};
 
 TEST_P(WarnedOf, NamesPathAndReason) {
-  EXPECT_THAT(Resolve(GetParam().text).warnings,
-              ElementsAre(testing::StartsWith(absl::StrCat("accelerator.", GetParam().path, ": "))));
+  EXPECT_THAT(
+      Resolve(GetParam().text).warnings,
+      ElementsAre(testing::StartsWith(absl::StrCat("accelerator.", GetParam().path, ": "))));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -241,8 +246,9 @@ INSTANTIATE_TEST_SUITE_P(
         Warning{"dataloader_config: {use_stateful_dataloader: false}",
                 "dataloader_config.use_stateful_dataloader"},
         Warning{"project_config: {save_on_each_node: true}", "project_config.save_on_each_node"},
-        Warning{"{mixed_precision: fp8, ao_recipe_kwargs: {enable_fsdp_float8_all_gather: true}}",
-                "ao_recipe_kwargs.enable_fsdp_float8_all_gather"},
+        Warning{"{mixed_precision: fp8, ao_recipe_kwargs: {config: "
+                "{enable_fsdp_float8_all_gather: true}}}",
+                "ao_recipe_kwargs.config.enable_fsdp_float8_all_gather"},
         Warning{"{mixed_precision: fp8, ao_recipe_kwargs: {config: "
                 "{force_recompute_fp8_weight_in_bwd: true}}}",
                 "ao_recipe_kwargs.config.force_recompute_fp8_weight_in_bwd"},

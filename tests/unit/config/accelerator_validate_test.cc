@@ -50,12 +50,13 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Ddp, RefusedOnCpu,
     testing::Values(
-        Refusal{"ddp_kwargs: {dim: -1}", "ddp_kwargs.dim", "-1 is not allowed; allowed: at least 0"},
+        Refusal{"ddp_kwargs: {dim: -1}", "ddp_kwargs.dim",
+                "-1 is not allowed; allowed: at least 0"},
         Refusal{"ddp_kwargs: {bucket_cap_mb: 0}", "ddp_kwargs.bucket_cap_mb", "at least 1"},
         Refusal{"ddp_kwargs: {comm_hook: FP16}", "ddp_kwargs.comm_hook",
                 "allowed: no, fp16, bf16, power_sgd, batched_power_sgd"},
-        Refusal{"ddp_kwargs: {comm_hook: fp16, comm_wrapper: power_sgd}",
-                "ddp_kwargs.comm_wrapper", "allowed: no, fp16, bf16"},
+        Refusal{"ddp_kwargs: {comm_hook: fp16, comm_wrapper: power_sgd}", "ddp_kwargs.comm_wrapper",
+                "allowed: no, fp16, bf16"},
         Refusal{"ddp_kwargs: {comm_wrapper: fp16}", "ddp_kwargs.comm_wrapper",
                 "\"fp16\" needs a comm_hook"},
         Refusal{"ddp_kwargs: {comm_hook: 'no', comm_wrapper: bf16}", "ddp_kwargs.comm_wrapper",
@@ -83,35 +84,35 @@ INSTANTIATE_TEST_SUITE_P(
                 "ddp_kwargs.comm_state_option.orthogonalization_epsilon", "at least 0"},
         Refusal{"ddp_kwargs: {comm_hook: power_sgd, "
                 "comm_state_option: {compression_stats_logging_frequency: 0}}",
-                "ddp_kwargs.comm_state_option.compression_stats_logging_frequency",
-                "at least 1"}));
+                "ddp_kwargs.comm_state_option.compression_stats_logging_frequency", "at least 1"}));
 
 INSTANTIATE_TEST_SUITE_P(
     ProcessGroup, RefusedOnCpu,
-    testing::Values(
-        Refusal{"init_process_group_kwargs: {backend: mpi}", "init_process_group_kwargs.backend",
-                "\"mpi\" is not allowed; allowed: gloo, nccl, cpu:gloo,cuda:nccl"},
-        Refusal{"init_process_group_kwargs: {backend: nccl}", "init_process_group_kwargs.backend",
-                "\"nccl\" needs a CUDA device; allowed on a CPU device: gloo"},
-        Refusal{"init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
-                "init_process_group_kwargs.backend", "needs a CUDA device"},
-        Refusal{"init_process_group_kwargs: {init_method: 'http://a'}",
-                "init_process_group_kwargs.init_method",
-                "allowed: env://, tcp://host:port, file:///path"},
-        Refusal{"init_process_group_kwargs: {init_method: 'tcp://host'}",
-                "init_process_group_kwargs.init_method", "tcp://host:port"},
-        Refusal{"init_process_group_kwargs: {init_method: 'tcp://host:70000'}",
-                "init_process_group_kwargs.init_method", "tcp://host:port"},
-        Refusal{"init_process_group_kwargs: {init_method: 'file:///'}",
-                "init_process_group_kwargs.init_method", "file:///path"},
-        Refusal{"init_process_group_kwargs: {timeout: 0}", "init_process_group_kwargs.timeout",
-                "0.001 s to 31536000 s"},
-        Refusal{"init_process_group_kwargs: {timeout: -5}", "init_process_group_kwargs.timeout",
-                "-5 s"},
-        Refusal{"init_process_group_kwargs: {timeout: 1us}", "init_process_group_kwargs.timeout",
-                "0.001 s"},
-        Refusal{"init_process_group_kwargs: {timeout: 31536001}",
-                "init_process_group_kwargs.timeout", "31536001 s"}));
+    testing::Values(Refusal{"init_process_group_kwargs: {backend: mpi}",
+                            "init_process_group_kwargs.backend",
+                            "\"mpi\" is not allowed; allowed: gloo, nccl, cpu:gloo,cuda:nccl"},
+                    Refusal{"init_process_group_kwargs: {backend: nccl}",
+                            "init_process_group_kwargs.backend",
+                            "\"nccl\" needs a CUDA device; allowed on a CPU device: gloo"},
+                    Refusal{"init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
+                            "init_process_group_kwargs.backend", "needs a CUDA device"},
+                    Refusal{"init_process_group_kwargs: {init_method: 'http://a'}",
+                            "init_process_group_kwargs.init_method",
+                            "allowed: env://, tcp://host:port, file:///path"},
+                    Refusal{"init_process_group_kwargs: {init_method: 'tcp://host'}",
+                            "init_process_group_kwargs.init_method", "tcp://host:port"},
+                    Refusal{"init_process_group_kwargs: {init_method: 'tcp://host:70000'}",
+                            "init_process_group_kwargs.init_method", "tcp://host:port"},
+                    Refusal{"init_process_group_kwargs: {init_method: 'file:///'}",
+                            "init_process_group_kwargs.init_method", "file:///path"},
+                    Refusal{"init_process_group_kwargs: {timeout: 0}",
+                            "init_process_group_kwargs.timeout", "0.001 s to 31536000 s"},
+                    Refusal{"init_process_group_kwargs: {timeout: -5}",
+                            "init_process_group_kwargs.timeout", "-5 s"},
+                    Refusal{"init_process_group_kwargs: {timeout: 1us}",
+                            "init_process_group_kwargs.timeout", "0.001 s"},
+                    Refusal{"init_process_group_kwargs: {timeout: 31536001}",
+                            "init_process_group_kwargs.timeout", "31536001 s"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Profile, RefusedOnCpu,
@@ -157,14 +158,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "te_recipe_kwargs.fp8_format", "allowed: HYBRID, E4M3, E5M2"},
         Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {amax_compute_algo: min}}",
                 "te_recipe_kwargs.amax_compute_algo", "allowed: most_recent, max"},
-        Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {margin: -1}}",
-                "te_recipe_kwargs.margin", "at least 0"},
+        Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {margin: -1}}", "te_recipe_kwargs.margin",
+                "at least 0"},
         Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {interval: 0}}",
                 "te_recipe_kwargs.interval", "at least 1"},
         Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {amax_history_len: 0}}",
                 "te_recipe_kwargs.amax_history_len", "at least 1"},
         Refusal{"{mixed_precision: fp8, te_recipe_kwargs: {override_linear_precision: [true]}}",
-                "te_recipe_kwargs.override_linear_precision", "1 values is not allowed; allowed: 3"},
+                "te_recipe_kwargs.override_linear_precision",
+                "1 values is not allowed; allowed: 3"},
         Refusal{"{mixed_precision: fp8, te_recipe_kwargs: "
                 "{use_mxfp8_block_scaling: true, amax_history_len: 16}}",
                 "te_recipe_kwargs.amax_history_len", "use_mxfp8_block_scaling"},
@@ -260,10 +262,9 @@ TEST(ValidateAcceleratorTest, AcceptsTheEdges) {
 }
 
 TEST(ValidateAcceleratorTest, ACudaDeviceAllowsMore) {
-  for (const char* text :
-       {"mixed_precision: fp16", "init_process_group_kwargs: {backend: nccl}",
-        "init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
-        "profile_kwargs: {activities: [cpu, cuda]}"}) {
+  for (const char* text : {"mixed_precision: fp16", "init_process_group_kwargs: {backend: nccl}",
+                           "init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
+                           "profile_kwargs: {activities: [cpu, cuda]}"}) {
     EXPECT_THAT(Validate(text, "cuda"), testing::IsEmpty()) << text;
   }
   EXPECT_THAT(
@@ -286,25 +287,24 @@ TEST_P(NotImplementedYet, NamesTheFeature) {
 
 INSTANTIATE_TEST_SUITE_P(
     Features, NotImplementedYet,
-    testing::Values(
-        std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\""),
-        std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
-        std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
-        std::pair("ddp_kwargs: {comm_hook: fp16}", "ddp_kwargs.comm_hook=\"fp16\""),
-        std::pair("init_process_group_kwargs: {init_method: 'env://'}",
-                  "init_process_group_kwargs.init_method"),
-        std::pair("init_process_group_kwargs: {backend: gloo}",
-                  "init_process_group_kwargs.backend=\"gloo\" on a CUDA device"),
-        std::pair("profile_kwargs: {}", "profile_kwargs"),
-        std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
-        std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
-        std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
-        std::pair("gradient_accumulation_plugin: {num_steps: 2}",
-                  "gradient_accumulation_plugin.num_steps=2"),
-        std::pair("dataloader_config: {split_batches: true}",
-                  "dataloader_config.split_batches=true"),
-        std::pair("dataloader_config: {dispatch_batches: true}",
-                  "dataloader_config.dispatch_batches=true")));
+    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\""),
+                    std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
+                    std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
+                    std::pair("ddp_kwargs: {comm_hook: fp16}", "ddp_kwargs.comm_hook=\"fp16\""),
+                    std::pair("init_process_group_kwargs: {init_method: 'env://'}",
+                              "init_process_group_kwargs.init_method"),
+                    std::pair("init_process_group_kwargs: {backend: gloo}",
+                              "init_process_group_kwargs.backend=\"gloo\" on a CUDA device"),
+                    std::pair("profile_kwargs: {}", "profile_kwargs"),
+                    std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
+                    std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
+                    std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
+                    std::pair("gradient_accumulation_plugin: {num_steps: 2}",
+                              "gradient_accumulation_plugin.num_steps=2"),
+                    std::pair("dataloader_config: {split_batches: true}",
+                              "dataloader_config.split_batches=true"),
+                    std::pair("dataloader_config: {dispatch_batches: true}",
+                              "dataloader_config.dispatch_batches=true")));
 
 TEST(CheckAcceleratorImplementedTest, MsampIsRefusedByEveryJob) {
   for (const auto& [text, path] :

@@ -1,0 +1,168 @@
+"""The same job by accel-worker and as an Accelerate script: losses of every step and final weights."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import worker_harness
+from safetensors.torch import load_file, save_file
+
+PEER = pathlib.Path(__file__).with_name("accelerate_peer.py")
+
+
+def make_data(folder):
+    """Numbers for classification (flat and as pictures) and a text."""
+    generator = torch.Generator().manual_seed(3)
+    for name, samples in (("train", 130), ("evaluation", 53)):
+        features = torch.randn(samples, 64, generator=generator)
+        targets = (features[:, :4] + 0.3 * torch.randn(samples, 4, generator=generator)).argmax(1)
+        save_file({"features": features, "targets": targets}, folder / f"{name}.safetensors")
+    words = [b"the", b"quick", b"brown", b"fox", b"jumps", b"over", b"a", b"lazy", b"dog"]
+    picks = torch.randint(len(words), (700,), generator=generator)
+    (folder / "text.txt").write_bytes(b" ".join(words[i] for i in picks))
+
+
+def dataset(name, **options):
+    return {"file": f"data/{name}.safetensors", "safetensors": {}, **options}
+
+
+def job(model, optimizer, epochs=3, schedule=None, clipping=None, data=None, **loop):
+    spec = {
+        "device": "cpu",
+        "model": model,
+        "data": {"train": dataset("train"), "evaluation": dataset("evaluation"), "batch_size": 8, **(data or {})},
+        "loss": {"cross_entropy": {}},
+        "optimizer": optimizer,
+        "loop": {"num_epochs": epochs, "seed": 11, "num_cpu_threads_per_process": 1, **loop},
+    }
+    if schedule:
+        spec["schedule"] = schedule
+    if clipping:
+        spec["loop"]["clipping"] = clipping
+    return spec
+
+
+def mlp(dropout=0.0, activation="relu"):
+    return {"mlp": {"layer_sizes": [64, 48, 4], "dropout": dropout, "activation": activation}}
+
+
+CONVNET = {"convnet": {"height": 8, "width": 8, "channels": [4, 8], "num_classes": 4, "dropout": 0.2}}
+PICTURES = {
+    "train": dataset("train", feature_shape=[1, 8, 8]),
+    "evaluation": dataset("evaluation", feature_shape=[1, 8, 8]),
+}
+SEEDABLE = {"dataloader_config": {"use_seedable_sampler": True, "data_seed": 5}}
+
+
+def gpt_job(optimizer, **options):
+    spec = job({"gpt": {"num_layers": 2, "num_heads": 2, "embedding_size": 32, "dropout": 0.1}}, optimizer, **options)
+    spec["data"] = {"train": {"file": "data/text.txt", "bytes": {"sequence_length": 32}}, "batch_size": 4}
+    spec["loss"] = {"next_token": {}}
+    return spec
+
+
+# name -> (spec, accelerator)
+JOBS = {
+    "mlp_sgd_momentum": (
+        job(mlp(0.1), {"sgd": {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.001, "nesterov": True}}),
+        SEEDABLE,
+    ),
+    "mlp_sgd_plain_value_clipping": (
+        job(mlp(), {"sgd": {"lr": 0.2}}, clipping={"max_value": 0.01}, data={"drop_last": True}),
+        {},
+    ),
+    "mlp_adam_linear": (
+        job(mlp(0.2, "gelu"), {"adam": {"lr": 0.01, "weight_decay": 0.01}}, schedule={"linear": {"warmup_steps": 10}}),
+        {},
+    ),
+    "mlp_adam_amsgrad_plain_schedule": (
+        job(mlp(0, "tanh"), {"adam": {"lr": 0.01, "amsgrad": True}}, schedule={"linear": {"warmup_steps": 5}}),
+        {"step_scheduler_with_optimizer": False, "dataloader_config": {"even_batches": True}},
+    ),
+    "mlp_adamw_cosine_clipping": (
+        job(
+            mlp(0.1),
+            {"adamw": {"lr": 0.02, "beta2": 0.99, "weight_decay": 0.1}},
+            schedule={"cosine": {"warmup_steps": 4}},
+            clipping={"max_norm": 0.5},
+        ),
+        SEEDABLE,
+    ),
+    "mlp_split_batches": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, schedule={"linear": {}}),
+        {"dataloader_config": {"split_batches": True, "use_seedable_sampler": True}},
+    ),
+    "convnet_adamw": (job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES), SEEDABLE),
+    "convnet_buffers_stay_local": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, data=PICTURES),
+        {**SEEDABLE, "ddp_kwargs": {"broadcast_buffers": False}},
+    ),
+    "convnet_ddp_options": (
+        job(CONVNET, {"adam": {"lr": 0.01}}, data=PICTURES),
+        {**SEEDABLE, "ddp_kwargs": {"bucket_cap_mb": 1, "gradient_as_bucket_view": True, "static_graph": True}},
+    ),
+    "gpt_adamw_cosine_clipping": (
+        gpt_job({"adamw": {"lr": 0.003}}, schedule={"cosine": {"warmup_steps": 8}}, clipping={"max_norm": 1.0}),
+        {**SEEDABLE, "ddp_kwargs": {"find_unused_parameters": True}},
+    ),
+}
+
+
+def run_peer(spec, accelerator, folder, world_size):
+    """The Accelerate script's result of every rank, and its weights."""
+    job_file, out = folder / "job.json", folder / "peer"
+    out.mkdir()
+    job_file.write_text(json.dumps({"spec": spec, "accelerator": accelerator, "data": str(folder)}))
+    launch = [sys.executable]
+    if world_size > 1:
+        launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
+    subprocess.run([*launch, str(PEER), str(job_file), str(out)], check=True, env=environment, timeout=300)
+    results = [json.loads((out / f"losses_{rank}.json").read_text()) for rank in range(world_size)]
+    return results, load_file(out / "model.safetensors")
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("name", JOBS)
+def test_equals_accelerate(name, world_size, tmp_path):
+    spec, accelerator = JOBS[name]
+    make_data(tmp_path)
+    ranks = worker_harness.train(spec, tmp_path, world_size, accelerator)
+    assert worker_harness.finished(ranks) == "yes"
+    results, weights = run_peer(spec, accelerator, tmp_path, world_size)
+
+    for rank, result in zip(ranks, results):
+        steps = rank.of("step")
+        assert len(steps) == len(result["losses"]) > 10
+        assert [step.learning_rate for step in steps] == result["rates"]
+        if result["norms"]:
+            assert [step.grad_norm for step in steps] == result["norms"]
+        assert rank.losses() == result["losses"]
+
+    ours = load_file(tmp_path / "checkpoints" / "0" / "model.safetensors")
+    assert ours.keys() == weights.keys()
+    for key, tensor in weights.items():
+        assert torch.equal(ours[key], tensor), key
+
+    evaluations = [dict(report.values) for report in ranks[0].of("metrics")]
+    assert len(evaluations) == len(results[0]["evaluations"])
+    for mine, theirs in zip(evaluations, results[0]["evaluations"]):
+        assert mine["eval/samples"] == theirs["eval/samples"] == 53
+        assert mine["eval/accuracy"] == pytest.approx(theirs["eval/accuracy"], abs=1e-12)
+        # Ours adds up the batches' sums in double, the script takes one mean in single precision.
+        assert mine["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
+    for rank in ranks[1:]:
+        assert not rank.of("metrics")
+
+
+def test_training_learns(tmp_path):
+    """The jobs above are no fixed points: their loss falls."""
+    make_data(tmp_path)
+    spec, accelerator = JOBS["mlp_sgd_momentum"]
+    losses = worker_harness.train(spec, tmp_path, 1, accelerator)[0].losses()
+    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])

@@ -1,0 +1,146 @@
+// Writes what the engine makes of a part of a job as safetensors, so that the oracle tests can
+// compare it with PyTorch and Accelerate.
+#include <torch/utils.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "accel/v1/job.pb.h"
+#include "core/base/status_macros.h"
+#include "core/config/text_format.h"
+#include "core/engine/checkpoint/safetensors.h"
+#include "core/engine/data/loader.h"
+#include "core/engine/data/training_data.h"
+#include "core/engine/loss.h"
+#include "core/engine/model/model.h"
+
+namespace accel::engine {
+namespace {
+
+struct Arguments {
+  std::string job;
+  std::string input;
+  std::string output;
+  std::map<std::string, std::string> roots;
+  int64_t rank = 0;
+  int64_t world_size = 1;
+  int64_t epochs = 1;
+  int64_t skip_batches = 0;
+  bool evaluation = false;
+};
+
+absl::StatusOr<accel::v1::JobSpec> ReadJob(const std::string& path) {
+  std::ifstream stream(path);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  accel::v1::JobSpec spec;
+  ACCEL_RETURN_IF_ERROR(config::ParseMessage(text, &spec));
+  return spec;
+}
+
+// From tensors `input` and `targets`: `parameter.<name>`, `buffer.<name>`, and after a forward and
+// backward in training mode `output`, `loss`, `gradient.<name>`, `buffer_after.<name>`; then the
+// `evaluation_output` in evaluation mode.
+absl::Status DumpModel(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.job));
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
+  const std::map<std::string, at::Tensor> input(inputs.begin(), inputs.end());
+  torch::manual_seed(static_cast<uint64_t>(spec.loop().seed()));
+  ACCEL_ASSIGN_OR_RETURN(const std::shared_ptr<Model> model,
+                         BuildModel(spec.model(), spec.data().train().bytes().sequence_length()));
+
+  NamedTensors tensors;
+  for (const auto& entry : model->named_parameters()) {
+    tensors.emplace_back(absl::StrCat("parameter.", entry.key()), entry.value().detach().clone());
+  }
+  for (const auto& entry : model->named_buffers()) {
+    tensors.emplace_back(absl::StrCat("buffer.", entry.key()), entry.value().clone());
+  }
+  model->train();
+  const at::Tensor output = model->forward(input.at("input"));
+  const at::Tensor loss = ComputeLoss(spec.loss(), output, input.at("targets"));
+  loss.backward();
+  tensors.emplace_back("output", output);
+  tensors.emplace_back("loss", loss);
+  for (const auto& entry : model->named_parameters()) {
+    tensors.emplace_back(absl::StrCat("gradient.", entry.key()), entry.value().grad());
+  }
+  for (const auto& entry : model->named_buffers()) {
+    tensors.emplace_back(absl::StrCat("buffer_after.", entry.key()), entry.value());
+  }
+  model->eval();
+  torch::NoGradGuard no_grad;
+  tensors.emplace_back("evaluation_output", model->forward(input.at("input")));
+  return WriteSafetensors(arguments.output, tensors);
+}
+
+// For each epoch e and batch b of one rank: `e.b.features`, `e.b.targets` and `e.b.valid`.
+absl::Status DumpBatches(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.job));
+  const DataRoots roots(arguments.roots.begin(), arguments.roots.end());
+  ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
+                         LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots));
+  const accel::v1::DataLoaderConfiguration& config = spec.accelerator().dataloader_config();
+  const bool shuffle = !spec.data().has_shuffle() || spec.data().shuffle();
+  DataLoader loader(arguments.evaluation ? *data.evaluation : *data.train,
+                    {.batch_size = spec.data().batch_size(),
+                     .rank = arguments.rank,
+                     .world_size = arguments.world_size,
+                     .shuffle = shuffle && !arguments.evaluation,
+                     .drop_last = spec.data().drop_last(),
+                     .even_batches = !config.has_even_batches() || config.even_batches(),
+                     .split_batches = config.split_batches(),
+                     .use_seedable_sampler = config.use_seedable_sampler(),
+                     .data_seed = config.data_seed()});
+  NamedTensors tensors;
+  for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
+    loader.StartEpoch(epoch, arguments.skip_batches);
+    for (Batch batch; loader.Next(&batch);) {
+      const std::string prefix = absl::StrCat(epoch, ".", loader.batches_done() - 1, ".");
+      tensors.emplace_back(prefix + "features", batch.features);
+      tensors.emplace_back(prefix + "targets", batch.targets);
+      tensors.emplace_back(prefix + "valid", torch::tensor({batch.valid}, torch::kLong));
+    }
+  }
+  return WriteSafetensors(arguments.output, tensors);
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Writes what the engine makes of a part of a job as safetensors");
+  app.require_subcommand(1);
+  app.add_option("--job", arguments.job, "JobSpec as YAML or JSON")->required();
+  app.add_option("--output", arguments.output, "File to write")->required();
+  CLI::App* const model = app.add_subcommand("model", "Parameters, output, loss and gradients");
+  model->add_option("--input", arguments.input, "Tensors `input` and `targets`")->required();
+  CLI::App* const batches = app.add_subcommand("batches", "Batches of one rank");
+  batches->add_option_function<std::pair<std::string, std::string>>(
+      "--root", [&](const auto& root) { arguments.roots.insert(root); }, "Name and folder");
+  batches->add_option("--rank", arguments.rank);
+  batches->add_option("--world-size", arguments.world_size);
+  batches->add_option("--epochs", arguments.epochs);
+  batches->add_option("--skip-batches", arguments.skip_batches, "In each epoch");
+  batches->add_flag("--evaluation", arguments.evaluation, "Held-out data, not shuffled");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = model->parsed() ? DumpModel(arguments) : DumpBatches(arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "engine_dump: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace accel::engine
+
+int main(int argc, char** argv) {
+  try {
+    return accel::engine::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "engine_dump: %s\n", error.what());
+    return 1;
+  }
+}
