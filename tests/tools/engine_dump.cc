@@ -9,6 +9,8 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "accel/v1/job.pb.h"
@@ -24,11 +26,10 @@ namespace accel::engine {
 namespace {
 
 struct Arguments {
-  std::string job;
+  std::vector<std::string> jobs;
   std::string input;
   std::string output;
   std::map<std::string, std::string> roots;
-  int64_t rank = 0;
   int64_t world_size = 1;
   int64_t epochs = 1;
   int64_t skip_batches = 0;
@@ -47,7 +48,7 @@ absl::StatusOr<accel::v1::JobSpec> ReadJob(const std::string& path) {
 // backward in training mode `output`, `loss`, `gradient.<name>`, `buffer_after.<name>`; then the
 // `evaluation_output` in evaluation mode.
 absl::Status DumpModel(const Arguments& arguments) {
-  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.job));
+  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs.front()));
   ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
   const std::map<std::string, at::Tensor> input(inputs.begin(), inputs.end());
   torch::manual_seed(static_cast<uint64_t>(spec.loop().seed()));
@@ -79,32 +80,41 @@ absl::Status DumpModel(const Arguments& arguments) {
   return WriteSafetensors(arguments.output, tensors);
 }
 
-// For each epoch e and batch b of one rank: `e.b.features`, `e.b.targets` and `e.b.valid`.
-absl::Status DumpBatches(const Arguments& arguments) {
-  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.job));
-  const DataRoots roots(arguments.roots.begin(), arguments.roots.end());
-  ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
-                         LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots));
+LoaderOptions OptionsOf(const accel::v1::JobSpec& spec, const Arguments& arguments, int64_t rank) {
   const accel::v1::DataLoaderConfiguration& config = spec.accelerator().dataloader_config();
   const bool shuffle = !spec.data().has_shuffle() || spec.data().shuffle();
-  DataLoader loader(arguments.evaluation ? *data.evaluation : *data.train,
-                    {.batch_size = spec.data().batch_size(),
-                     .rank = arguments.rank,
-                     .world_size = arguments.world_size,
-                     .shuffle = shuffle && !arguments.evaluation,
-                     .drop_last = spec.data().drop_last(),
-                     .even_batches = !config.has_even_batches() || config.even_batches(),
-                     .split_batches = config.split_batches(),
-                     .use_seedable_sampler = config.use_seedable_sampler(),
-                     .data_seed = config.data_seed()});
+  return {.batch_size = spec.data().batch_size(),
+          .rank = rank,
+          .world_size = arguments.world_size,
+          .shuffle = shuffle && !arguments.evaluation,
+          .drop_last = spec.data().drop_last(),
+          .even_batches = !config.has_even_batches() || config.even_batches(),
+          .split_batches = config.split_batches(),
+          .use_seedable_sampler = config.use_seedable_sampler(),
+          .data_seed = config.data_seed()};
+}
+
+// `<job>.<rank>.<epoch>.<batch>.` and then `features`, `targets` and `valid`, jobs by their number.
+absl::Status DumpBatches(const Arguments& arguments) {
+  const DataRoots roots(arguments.roots.begin(), arguments.roots.end());
   NamedTensors tensors;
-  for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
-    loader.StartEpoch(epoch, arguments.skip_batches);
-    for (Batch batch; loader.Next(&batch);) {
-      const std::string prefix = absl::StrCat(epoch, ".", loader.batches_done() - 1, ".");
-      tensors.emplace_back(prefix + "features", batch.features);
-      tensors.emplace_back(prefix + "targets", batch.targets);
-      tensors.emplace_back(prefix + "valid", torch::tensor({batch.valid}, torch::kLong));
+  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
+    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
+    ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
+                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots));
+    const Dataset& dataset = arguments.evaluation ? *data.evaluation : *data.train;
+    for (int64_t rank = 0; rank < arguments.world_size; ++rank) {
+      DataLoader loader(dataset, OptionsOf(spec, arguments, rank));
+      for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
+        loader.StartEpoch(epoch, arguments.skip_batches);
+        for (Batch batch; loader.Next(&batch);) {
+          const std::string prefix =
+              absl::StrCat(job, ".", rank, ".", epoch, ".", loader.batches_done() - 1, ".");
+          tensors.emplace_back(prefix + "features", batch.features);
+          tensors.emplace_back(prefix + "targets", batch.targets);
+          tensors.emplace_back(prefix + "valid", torch::tensor({batch.valid}, torch::kLong));
+        }
+      }
     }
   }
   return WriteSafetensors(arguments.output, tensors);
@@ -114,14 +124,13 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Writes what the engine makes of a part of a job as safetensors");
   app.require_subcommand(1);
-  app.add_option("--job", arguments.job, "JobSpec as YAML or JSON")->required();
+  app.add_option("--job", arguments.jobs, "JobSpecs as YAML or JSON")->required();
   app.add_option("--output", arguments.output, "File to write")->required();
   CLI::App* const model = app.add_subcommand("model", "Parameters, output, loss and gradients");
   model->add_option("--input", arguments.input, "Tensors `input` and `targets`")->required();
-  CLI::App* const batches = app.add_subcommand("batches", "Batches of one rank");
+  CLI::App* const batches = app.add_subcommand("batches", "Batches of every rank");
   batches->add_option_function<std::pair<std::string, std::string>>(
       "--root", [&](const auto& root) { arguments.roots.insert(root); }, "Name and folder");
-  batches->add_option("--rank", arguments.rank);
   batches->add_option("--world-size", arguments.world_size);
   batches->add_option("--epochs", arguments.epochs);
   batches->add_option("--skip-batches", arguments.skip_batches, "In each epoch");

@@ -7,6 +7,7 @@
 //   checkpoint:N        writes checkpoint N of the job's folder and reports it; N+1 removes N
 //   print:N             prints N lines to stdout
 //   environment         prints the environment, one variable a line
+//   child               starts a process that keeps stdout, stderr and the channel open, prints its id
 //   warn                reports a warning
 //   fail:CAUSE          reports a failure
 //   finish              reports Finished
@@ -161,6 +162,10 @@ class FakeWorker {
     } else if (action == "environment") {
       for (char** variable = environ; *variable != nullptr; ++variable) std::puts(*variable);
       std::fflush(stdout);
+    } else if (action == "child") {
+      const pid_t child = fork();
+      while (child == 0) pause();
+      std::printf("%d\n", child);
     } else if (action == "warn") {
       WorkerReport report;
       report.mutable_warning()->set_subject("accelerator.ddp_kwargs.dim");

@@ -35,8 +35,10 @@ bool ParseNumber(absl::string_view text, double* value) {
   const char* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, *value);
   if (result.ec == std::errc() && result.ptr == end) return std::isfinite(*value);
-  // Spaces, a plus sign and numbers below the smallest double are rare; this knows them.
-  return absl::SimpleAtod(text, value) && std::isfinite(*value);
+  // Spaces, a plus sign and numbers below the smallest double are rare; this knows them, but takes
+  // hexadecimal ones too.
+  return text.find_first_of("xX") == absl::string_view::npos && absl::SimpleAtod(text, value) &&
+         std::isfinite(*value);
 }
 
 class CsvParser {

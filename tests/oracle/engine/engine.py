@@ -11,26 +11,35 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOOL = pathlib.Path(os.environ.get("ACCEL_BIN_DIR", ROOT / "build" / "bin")) / "engine_dump"
 
 
-def dump(folder, job, command, *options):
-    """Runs the tool on a JobSpec given as a dict; returns the tensors that it writes."""
-    job_file, output = folder / "job.json", folder / "output.safetensors"
-    job_file.write_text(json.dumps(job))
+def dump(folder, jobs, command, *options):
+    """Runs the tool on JobSpecs given as dicts; returns the tensors that it writes."""
+    output = folder / "output.safetensors"
     output.unlink(missing_ok=True)
-    arguments = [TOOL, "--job", job_file, "--output", output, command, *options]
-    subprocess.run([str(a) for a in arguments], check=True, timeout=120)
+    arguments = [TOOL, "--output", output]
+    for i, job in enumerate(jobs):
+        file = folder / f"job{i}.json"
+        file.write_text(json.dumps(job))
+        arguments += ["--job", file]
+    subprocess.run([str(a) for a in [*arguments, command, *options]], check=True, timeout=120)
     return load_file(output)
 
 
 def dump_model(folder, job, features, targets):
     input_file = folder / "input.safetensors"
     save_file({"input": features, "targets": targets}, input_file)
-    return dump(folder, job, "model", "--input", input_file)
+    return dump(folder, [job], "model", "--input", input_file)
+
+
+def dump_all_batches(folder, jobs, *options):
+    """{(job, rank): {(epoch, batch): {"features", "targets", "valid"}}}; `folder` is the data root `data`."""
+    batches = {}
+    for name, tensor in dump(folder, jobs, "batches", "--root", "data", folder, *options).items():
+        job, rank, epoch, batch, part = name.split(".")
+        of_rank = batches.setdefault((int(job), int(rank)), {})
+        of_rank.setdefault((int(epoch), int(batch)), {})[part] = tensor
+    return {key: dict(sorted(of_rank.items())) for key, of_rank in batches.items()}
 
 
 def dump_batches(folder, job, *options):
-    """{(epoch, batch): {"features", "targets", "valid"}} of data files in `folder` (root `data`)."""
-    batches = {}
-    for name, tensor in dump(folder, job, "batches", "--root", "data", folder, *options).items():
-        epoch, batch, part = name.split(".")
-        batches.setdefault((int(epoch), int(batch)), {})[part] = tensor
-    return dict(sorted(batches.items()))
+    """The same for one job and rank 0."""
+    return dump_all_batches(folder, [job], *options)[0, 0]

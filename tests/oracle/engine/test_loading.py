@@ -57,33 +57,29 @@ SIZES = [(10, 4, 2), (2, 4, 3), (12, 4, 2), (11, 4, 2), (13, 4, 3), (5, 4, 1), (
 @pytest.mark.parametrize("n,batch_size,world_size", SIZES)
 @pytest.mark.parametrize("order", ["sequential", "seedable", "running"])
 def test_order_and_sharding(n, batch_size, world_size, order, tmp_path):
-    for split, even, drop_last in itertools.product([False, True], repeat=3):
-        if split and batch_size % world_size:
-            continue
-        config = {
-            "split_batches": split,
-            "even_batches": even,
-            "use_seedable_sampler": order == "seedable",
-            "data_seed": 17,
-        }
-        job = job_for(tmp_path, n, batch_size=batch_size, shuffle=order != "sequential", drop_last=drop_last)
-        job["accelerator"] = {"dataloader_config": config}
-        for rank in range(world_size):
-            got = engine.dump_batches(
-                tmp_path, job, "--rank", rank, "--world-size", world_size, "--epochs", EPOCHS
-            )
-            want = accelerate_batches(
-                n, batch_size, rank, world_size, order != "sequential", order == "seedable", 17, split, even, drop_last
-            )
-            assert indices_of(got) == want, (split, even, drop_last, rank)
+    shuffle, seedable = order != "sequential", order == "seedable"
+    settings = [
+        (split, even, drop_last)
+        for split, even, drop_last in itertools.product([False, True], repeat=3)
+        if not split or batch_size % world_size == 0
+    ]
+    jobs = []
+    for split, even, drop_last in settings:
+        jobs.append(job_for(tmp_path, n, batch_size=batch_size, shuffle=shuffle, drop_last=drop_last))
+        config = {"split_batches": split, "even_batches": even, "use_seedable_sampler": seedable, "data_seed": 17}
+        jobs[-1]["accelerator"] = {"dataloader_config": config}
+    got = engine.dump_all_batches(tmp_path, jobs, "--world-size", world_size, "--epochs", EPOCHS)
+    for (i, setting), rank in itertools.product(enumerate(settings), range(world_size)):
+        want = accelerate_batches(n, batch_size, rank, world_size, shuffle, seedable, 17, *setting)
+        assert indices_of(got.get((i, rank), {})) == want, (setting, rank)
 
 
 def test_skipping_goes_on_in_the_same_epoch(tmp_path):
     job = job_for(tmp_path, 20, batch_size=2)
     job["accelerator"] = {"dataloader_config": {"use_seedable_sampler": True, "data_seed": 3}}
-    options = ["--rank", 1, "--world-size", 2]
-    whole = indices_of(engine.dump_batches(tmp_path, job, *options))
-    rest = indices_of(engine.dump_batches(tmp_path, job, *options, "--skip-batches", 2))
+    whole = indices_of(engine.dump_all_batches(tmp_path, [job], "--world-size", 2)[0, 1])
+    rest = engine.dump_all_batches(tmp_path, [job], "--world-size", 2, "--skip-batches", 2)
+    rest = indices_of(rest[0, 1])
     assert rest == {key: value for key, value in whole.items() if key[1] >= 2}
 
     PartialState(cpu=True)
@@ -106,7 +102,8 @@ def test_counted_samples_are_those_of_gather_for_metrics(n, batch_size, tmp_path
     )  # fmt: skip
     gathered = load_file(out)
     job = job_for(tmp_path, n, batch_size=batch_size, shuffle=False)
-    ranks = [engine.dump_batches(tmp_path, job, "--rank", r, "--world-size", 2) for r in range(2)]
+    dumped = engine.dump_all_batches(tmp_path, [job], "--world-size", 2)
+    ranks = [dumped[0, 0], dumped[0, 1]]
     assert len(gathered) == len(ranks[0]) == len(ranks[1])
     for i in range(len(gathered)):
         counted = []

@@ -16,8 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class JobControlTest : public JobTest {
- protected:
+using JobControlTest = JobTest;
+
 TEST_F(JobControlTest, StopEndsAllRanksAtOneStep) {
   Start(3, {{"all", "ready;steps_until_cut;finish"}});
   auto channel = Connect();

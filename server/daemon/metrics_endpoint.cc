@@ -1,0 +1,31 @@
+#include "server/daemon/metrics_endpoint.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+
+namespace accel::daemon {
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
+    const Address& address, const std::shared_ptr<prometheus::Registry>& registry) {
+  ACCEL_RETURN_IF_ERROR(ProbeAddress(address));
+  // The library throws when it cannot listen, without a reason that a program could read.
+  try {
+    auto exposer = std::make_unique<prometheus::Exposer>(address.ToString());
+    exposer->RegisterCollectable(registry);
+    Address bound = address;
+    bound.port = exposer->GetListeningPorts().at(0);
+    return std::unique_ptr<MetricsEndpoint>(
+        new MetricsEndpoint(std::move(bound), std::move(exposer)));
+  } catch (const std::exception& error) {
+    ACCEL_RETURN_IF_ERROR(ProbeAddress(address));
+    return absl::InternalError(
+        absl::StrCat("cannot listen on ", address.ToString(), ": ", error.what()));
+  }
+}
+
+}  // namespace accel::daemon

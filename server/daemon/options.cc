@@ -1,0 +1,183 @@
+#include "server/daemon/options.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "server/daemon/grpc_status.h"
+
+namespace accel::daemon {
+namespace fs = std::filesystem;
+namespace {
+
+// The flags as they are written.
+struct Flags {
+  std::string state_dir = "/var/lib/accel";
+  std::vector<std::string> listen;
+  std::string metrics_address = "127.0.0.1:9464";
+  std::vector<std::string> data_roots;
+  int max_world_size = 0;
+  int max_ranks = 0;
+  int max_queued_jobs = 1000;
+  int max_streams = 256;
+  std::string supervisor;
+  std::string worker;
+  std::vector<std::string> worker_env;
+};
+
+void AddFlags(CLI::App* app, Flags* flags) {
+  app->set_version_flag("--version", ACCEL_VERSION);
+  app->set_config("--config", "",
+                  "file with the same options, `option = value` a line (lists in brackets); flags "
+                  "win");
+  app->add_option("--state_dir", flags->state_dir,
+                  "folder of jobs, records and node.db; created owner-only where missing")
+      ->capture_default_str();
+  app->add_option("--listen", flags->listen,
+                  "address of the API, unix:/path or 127.0.0.1:port (port 0: any free one); may be "
+                  "repeated (default unix:<state_dir>/acceld.sock)");
+  app->add_option("--metrics_address", flags->metrics_address,
+                  "loopback address of the Prometheus endpoint, or off")
+      ->capture_default_str();
+  app->add_option("--data_root", flags->data_roots,
+                  "name=/folder: data files of jobs lie below such folders, named <name>/<path>; may "
+                  "be repeated");
+  app->add_option("--max_world_size", flags->max_world_size,
+                  "most ranks of one job (default: cores of the node, at least 2)")
+      ->check(CLI::Range(1, 65536));
+  app->add_option("--max_ranks", flags->max_ranks,
+                  "most ranks at one time, at least max_world_size (default: max_world_size)")
+      ->check(CLI::Range(1, 65536));
+  app->add_option("--max_queued_jobs", flags->max_queued_jobs, "most jobs that wait")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app->add_option("--max_streams", flags->max_streams, "most open telemetry streams")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app->add_option("--supervisor", flags->supervisor,
+                  "program of a job's supervisor (default: accel-supervisor beside acceld)");
+  app->add_option("--worker", flags->worker,
+                  "program of a rank (default: accel-worker beside acceld)");
+  app->add_option("--worker_env", flags->worker_env,
+                  "NAME=value in the environment of the workers, which otherwise holds only PATH, "
+                  "HOME, TMPDIR, LANG, LC_ALL and TZ; may be repeated");
+}
+
+absl::Status Wrong(absl::string_view flag, absl::string_view value, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, " \"", value, "\": ", why));
+}
+
+// Splits `name=value`.
+absl::StatusOr<std::pair<std::string, std::string>> SplitPair(absl::string_view flag,
+                                                              const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Wrong(flag, text, "must be name=value");
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+absl::Status AddDataRoot(const std::string& text, DaemonOptions* options) {
+  ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("data_root", text));
+  const auto& [name, path] = pair;
+  const bool good_name = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-';
+  });
+  if (!good_name) {
+    return Wrong("data_root", text, "the name may hold letters, digits, \"_\" and \"-\"");
+  }
+  std::error_code error;
+  if (!fs::path(path).is_absolute() || !fs::is_directory(path, error)) {
+    return Wrong("data_root", text, "must name an existing folder by its absolute path");
+  }
+  if (!options->data_roots.emplace(name, path).second) {
+    return Wrong("data_root", text, "the name is used twice");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProgram(absl::string_view flag, const fs::path& path) {
+  if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return Wrong(flag, path.string(), "is no program that can be run");
+}
+
+absl::StatusOr<DaemonOptions> ToOptions(const Flags& flags, const fs::path& executable_dir) {
+  DaemonOptions options;
+  options.state_dir = fs::absolute(flags.state_dir).lexically_normal();
+  std::vector<std::string> listen = flags.listen;
+  if (listen.empty()) {
+    listen.push_back(absl::StrCat("unix:", (options.state_dir / "acceld.sock").string()));
+  }
+  for (const std::string& text : listen) {
+    ACCEL_ASSIGN_OR_RETURN(Address address, ParseAddress(text));
+    options.listen.push_back(std::move(address));
+  }
+  if (flags.metrics_address != "off") {
+    ACCEL_ASSIGN_OR_RETURN(options.metrics_address, ParseAddress(flags.metrics_address));
+    if (options.metrics_address->is_unix()) {
+      return Wrong("metrics_address", flags.metrics_address, "must be 127.0.0.1:port or off");
+    }
+  }
+  for (const std::string& text : flags.data_roots) {
+    ACCEL_RETURN_IF_ERROR(AddDataRoot(text, &options));
+  }
+  for (const std::string& text : flags.worker_env) {
+    ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("worker_env", text));
+    options.worker_env[pair.first] = pair.second;
+  }
+  options.max_world_size =
+      flags.max_world_size > 0 ? flags.max_world_size : std::max(2, UsableCores());
+  options.max_ranks = flags.max_ranks > 0 ? flags.max_ranks : options.max_world_size;
+  if (options.max_ranks < options.max_world_size) {
+    return Wrong("max_ranks", absl::StrCat(options.max_ranks),
+                 absl::StrCat("must be at least max_world_size, ", options.max_world_size));
+  }
+  options.max_queued_jobs = flags.max_queued_jobs;
+  options.max_streams = flags.max_streams;
+  options.supervisor =
+      flags.supervisor.empty() ? executable_dir / "accel-supervisor" : fs::path(flags.supervisor);
+  options.worker = flags.worker.empty() ? executable_dir / "accel-worker" : fs::path(flags.worker);
+  options.supervisor = fs::absolute(options.supervisor);
+  options.worker = fs::absolute(options.worker);
+  ACCEL_RETURN_IF_ERROR(CheckProgram("supervisor", options.supervisor));
+  ACCEL_RETURN_IF_ERROR(CheckProgram("worker", options.worker));
+  return options;
+}
+
+}  // namespace
+
+int UsableCores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+CommandLine ParseCommandLine(int argc, const char* const* argv, const fs::path& executable_dir) {
+  CLI::App app("acceld: runs training jobs on this node and serves their API.\n"
+               "Exit codes: 0 drained, 1 failure, 2 wrong flags, 3 state folder in use, 4 address in "
+               "use.",
+               "acceld");
+  Flags flags;
+  AddFlags(&app, &flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return {std::nullopt, app.exit(error) == 0 ? kExitOk : kExitUsage};
+  }
+  absl::StatusOr<DaemonOptions> options = ToOptions(flags, executable_dir);
+  if (!options.ok()) {
+    std::cerr << "acceld: " << options.status().message() << "\n";
+    return {std::nullopt, kExitUsage};
+  }
+  return {*std::move(options), kExitOk};
+}
+
+}  // namespace accel::daemon

@@ -1,0 +1,433 @@
+#include "core/engine/loop/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "core/engine/checkpoint/checkpointer.h"
+#include "core/engine/checkpoint/safetensors.h"
+#include "core/engine/loop/failure.h"
+#include "core/engine/loop/plan.h"
+#include "tests/unit/engine/ranks.h"
+
+namespace accel::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using accel::internal::v1::Finished;
+using accel::internal::v1::StartAttempt;
+using accel::internal::v1::WorkerReport;
+using accel::v1::Failure;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Decides by the number of ticks begun.
+class ScriptedGate : public TickGate {
+ public:
+  using Script = std::function<Decision(int64_t)>;
+  explicit ScriptedGate(Script script) : script_(std::move(script)) {}
+  Decision BeginTick() override {
+    const Decision decision = script_ ? script_(ticks_) : Decision{};
+    if (!decision.stop) ++ticks_;
+    return decision;
+  }
+  bool StopRequested() const override { return stop_at_start; }
+
+  bool stop_at_start = false;
+  int64_t ticks_ = 0;
+
+ private:
+  const Script script_;
+};
+
+class Reports : public TrainingObserver {
+ public:
+  void OnReport(WorkerReport report) override { all.push_back(std::move(report)); }
+
+  std::vector<double> Losses() const {
+    std::vector<double> losses;
+    for (const auto& report : all) {
+      if (report.has_step()) losses.push_back(report.step().loss());
+    }
+    return losses;
+  }
+  std::vector<std::string> Warnings() const {
+    std::vector<std::string> texts;
+    for (const auto& report : all) {
+      if (report.has_warning()) {
+        texts.push_back(absl::StrCat(report.warning().subject(), ": ", report.warning().message()));
+      }
+    }
+    return texts;
+  }
+  // Step and number of each checkpoint.
+  std::vector<std::pair<int64_t, int64_t>> Checkpoints() const {
+    std::vector<std::pair<int64_t, int64_t>> saved;
+    for (const auto& report : all) {
+      if (report.has_checkpoint()) {
+        saved.emplace_back(report.checkpoint().step(), report.checkpoint().number());
+      }
+    }
+    return saved;
+  }
+  std::vector<int64_t> MetricSteps() const {
+    std::vector<int64_t> steps;
+    for (const auto& report : all) {
+      if (report.has_metrics()) steps.push_back(report.metrics().step());
+    }
+    return steps;
+  }
+
+  std::vector<WorkerReport> all;
+};
+
+class TrainingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (fs::temp_directory_path() / "accel-training-XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    folder_ = path;
+    std::ofstream csv(folder_ / "train.csv");
+    for (int i = 0; i < 24; ++i) {
+      csv << (i * 7 % 24) / 10.0 << "," << (i * 5 % 24) / 12.0 << "," << i % 2 << "\n";
+    }
+    start_ = MakeStarts(1)[0];
+    (*start_.mutable_data_roots())["data"] = folder_;
+    start_.set_checkpoints_dir(folder_ / "checkpoints");
+    auto* spec = start_.mutable_spec();
+    for (int size : {2, 8, 2}) spec->mutable_model()->mutable_mlp()->add_layer_sizes(size);
+    spec->mutable_model()->mutable_mlp()->set_dropout(0.3);
+    auto* data = spec->mutable_data();
+    data->mutable_train()->set_file("data/train.csv");
+    data->mutable_train()->mutable_csv();
+    data->mutable_split()->set_evaluation_fraction(0.25);
+    data->set_batch_size(4);  // 18 training samples: 5 steps an epoch
+    spec->mutable_loss()->mutable_cross_entropy();
+    spec->mutable_optimizer()->mutable_adamw()->set_lr(0.05);
+    spec->mutable_schedule()->mutable_cosine()->set_warmup_steps(3);
+    spec->mutable_loop()->set_num_epochs(3);
+    spec->mutable_loop()->set_num_cpu_threads_per_process(1);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Finished Run(const StartAttempt& start, Reports* reports, ScriptedGate::Script script = {}) {
+    ScriptedGate gate(std::move(script));
+    auto finished = RunTraining(start, gate, *reports);
+    EXPECT_TRUE(finished.ok()) << finished.status();
+    return finished.ok() ? *finished : Finished();
+  }
+
+  absl::Status Fail(const StartAttempt& start) {
+    ScriptedGate gate({});
+    Reports reports;
+    return RunTraining(start, gate, reports).status();
+  }
+
+  NamedTensors Weights(const std::string& checkpoint) {
+    auto tensors = ReadSafetensors(folder_ / "checkpoints" / checkpoint / "model.safetensors");
+    EXPECT_TRUE(tensors.ok()) << tensors.status();
+    return tensors.ok() ? *tensors : NamedTensors();
+  }
+
+  fs::path folder_;
+  StartAttempt start_;
+};
+
+void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].first, b[i].first);
+    EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
+  }
+}
+
+TEST(LoopPlan, EpochsAndStepsWhicheverComesFirst) {
+  accel::v1::LoopSpec spec;
+  spec.set_num_epochs(3);
+  EXPECT_EQ(MakeLoopPlan(spec, 5).total_steps, 15);
+  spec.set_max_steps(11);
+  EXPECT_EQ(MakeLoopPlan(spec, 5).total_steps, 11);
+  EXPECT_EQ(MakeLoopPlan(spec, 5).total_epochs, 3);
+  spec.clear_num_epochs();
+  spec.set_max_steps(10);
+  EXPECT_EQ(MakeLoopPlan(spec, 5).total_epochs, 2);
+}
+
+TEST_F(TrainingTest, ReportsWhatItDoes) {
+  Reports reports;
+  const Finished finished = Run(start_, &reports);
+  EXPECT_EQ(finished.step(), 15);
+  EXPECT_FALSE(finished.stopped());
+  const auto& ready = reports.all[0].ready();
+  EXPECT_EQ(ready.total_steps(), 15);
+  EXPECT_EQ(ready.total_epochs(), 3);
+  EXPECT_EQ(ready.parameters(), 2 * 8 + 8 + 8 * 2 + 2);
+  EXPECT_THAT(reports.MetricSteps(), ElementsAre(5, 10, 15));
+  EXPECT_THAT(reports.Checkpoints(), ElementsAre(std::pair(15, 0)));
+  const auto& first = reports.all[1].step();
+  EXPECT_EQ(first.step(), 1);
+  EXPECT_EQ(first.samples(), 4);
+  EXPECT_EQ(first.learning_rate(), 0);
+  EXPECT_EQ(reports.all[2].step().learning_rate(), 0.05 * (1 / 3.0));
+  EXPECT_FALSE(first.has_grad_norm());
+  EXPECT_GT(first.time_us(), 0);
+  for (const auto& report : reports.all) {
+    if (!report.has_metrics()) continue;
+    EXPECT_EQ(report.metrics().values().at("eval/samples"), 6);
+    EXPECT_GE(report.metrics().values().at("eval/accuracy"), 0);
+    EXPECT_GT(report.metrics().values().at("eval/loss"), 0);
+  }
+}
+
+TEST_F(TrainingTest, LogsEveryNthStepAndEvaluatesEveryNthEpochAndAtTheEnd) {
+  start_.mutable_spec()->mutable_loop()->set_log_every_steps(4);
+  start_.mutable_spec()->mutable_loop()->set_evaluate_every_epochs(2);
+  start_.mutable_spec()->mutable_loop()->mutable_clipping()->set_max_norm(0.5);
+  Reports reports;
+  Run(start_, &reports);
+  std::vector<int64_t> steps;
+  for (const auto& report : reports.all) {
+    if (!report.has_step()) continue;
+    steps.push_back(report.step().step());
+    EXPECT_GT(report.step().grad_norm(), 0);
+  }
+  EXPECT_THAT(steps, ElementsAre(4, 8, 12));
+  EXPECT_THAT(reports.MetricSteps(), ElementsAre(10, 15));
+}
+
+// From every place where a checkpoint can be: between steps, at an epoch's end, in an evaluation.
+TEST_F(TrainingTest, ResumedRunEqualsTheUninterruptedOne) {
+  Reports whole;
+  Run(start_, &whole);
+  const NamedTensors weights = Weights("0");
+  for (int64_t tick = 0; tick < 21; ++tick) {
+    SCOPED_TRACE(tick);
+    fs::remove_all(folder_ / "checkpoints");
+    Reports before;
+    Run(start_, &before, [tick](int64_t begun) {
+      // The stop comes some ticks later: what is done in between must not count.
+      return TickGate::Decision{.checkpoint = begun == tick, .stop = begun == tick + 3};
+    });
+    ASSERT_FALSE(before.Checkpoints().empty());
+    const int64_t step = before.Checkpoints()[0].first;
+    StartAttempt resumed = start_;
+    resumed.set_resume_dir(folder_ / "checkpoints" / "0");
+    resumed.set_next_checkpoint(7);
+    Reports after;
+    const Finished finished = Run(resumed, &after);
+    EXPECT_EQ(finished.step(), 15);
+    EXPECT_EQ(after.all[0].ready().first_step(), step);
+    std::vector<double> losses = whole.Losses();
+    losses.erase(losses.begin(), losses.begin() + step);
+    EXPECT_EQ(after.Losses(), losses);
+    ExpectSame(Weights("7"), weights);
+  }
+}
+
+TEST_F(TrainingTest, MaxStepsMayEndInTheMiddleOfAnEpochAndBeContinued) {
+  Reports whole;
+  Run(start_, &whole);
+  const NamedTensors weights = Weights("0");
+  fs::remove_all(folder_ / "checkpoints");
+  start_.mutable_spec()->mutable_schedule()->mutable_cosine()->set_total_steps(15);
+  start_.mutable_spec()->mutable_loop()->set_max_steps(7);
+  Reports first;
+  EXPECT_EQ(Run(start_, &first).step(), 7);
+  EXPECT_THAT(first.MetricSteps(), ElementsAre(5, 7));
+  start_.mutable_spec()->mutable_loop()->clear_max_steps();
+  start_.set_resume_dir(folder_ / "checkpoints" / "0");
+  start_.set_next_checkpoint(1);
+  Reports second;
+  Run(start_, &second);
+  EXPECT_THAT(second.MetricSteps(), ElementsAre(10, 15));
+  ExpectSame(Weights("1"), weights);
+}
+
+TEST_F(TrainingTest, PeriodicCheckpointsAndTheirLimit) {
+  start_.mutable_spec()->mutable_loop()->set_checkpoint_every_steps(5);
+  start_.mutable_resolved_accelerator()->mutable_project_config()->set_total_limit(2);
+  Reports reports;
+  Run(start_, &reports);
+  // The last one is the final one, not a second of the same step.
+  EXPECT_THAT(reports.Checkpoints(),
+              ElementsAre(std::pair(5, 0), std::pair(10, 1), std::pair(15, 2)));
+  EXPECT_THAT(ListCheckpoints(folder_ / "checkpoints"), ElementsAre(1, 2));
+  for (const auto& report : reports.all) {
+    if (report.has_checkpoint() && report.checkpoint().number() == 2) {
+      EXPECT_THAT(report.checkpoint().removed(), ElementsAre(0));
+      EXPECT_GT(report.checkpoint().bytes(), 0);
+      EXPECT_GT(report.checkpoint().stall_seconds(), 0);
+    }
+  }
+}
+
+TEST_F(TrainingTest, StopEndsWithoutACheckpoint) {
+  Reports reports;
+  const Finished finished =
+      Run(start_, &reports, [](int64_t begun) { return TickGate::Decision{.stop = begun == 3}; });
+  EXPECT_TRUE(finished.stopped());
+  EXPECT_EQ(finished.step(), 3);
+  EXPECT_TRUE(reports.Checkpoints().empty());
+}
+
+TEST_F(TrainingTest, StopsWhileItStarts) {
+  ScriptedGate gate({});
+  gate.stop_at_start = true;
+  Reports reports;
+  auto finished = RunTraining(start_, gate, reports);
+  ASSERT_TRUE(finished.ok());
+  EXPECT_TRUE(finished->stopped());
+  EXPECT_TRUE(reports.all.empty());
+}
+
+TEST_F(TrainingTest, FailedCheckpointIsAWarningAndTheFinalOneAnError) {
+  const fs::path checkpoints = folder_ / "checkpoints";
+  Reports reports;
+  ScriptedGate gate([&](int64_t begun) {
+    if (begun == 2) {  // a file where the folder was: nothing can be created below it
+      fs::remove_all(checkpoints);
+      std::ofstream(checkpoints) << "in the way";
+    }
+    return TickGate::Decision{.checkpoint = begun == 2};
+  });
+  const absl::Status status = RunTraining(start_, gate, reports).status();
+  EXPECT_THAT(reports.Warnings(),
+              ElementsAre(HasSubstr("checkpoint: checkpoint at step 2 failed")));
+  EXPECT_EQ(reports.Losses().size(), 15);
+  EXPECT_EQ(CauseOf(status), Failure::STORAGE) << status;
+  EXPECT_EQ(StepOf(status), 15);
+}
+
+TEST_F(TrainingTest, LossThatIsNoNumberIsReportedAndWarnedOfOnce) {
+  auto* optimizer = start_.mutable_spec()->mutable_optimizer()->mutable_sgd();
+  optimizer->set_lr(1e30);
+  start_.mutable_spec()->clear_schedule();
+  Reports reports;
+  Run(start_, &reports);
+  EXPECT_EQ(reports.Losses().size(), 15);
+  EXPECT_THAT(reports.Losses().back(), ::testing::IsNan());
+  EXPECT_THAT(reports.Warnings(), ElementsAre(HasSubstr("loss: loss is ")));
+}
+
+TEST_F(TrainingTest, FailuresCarryTheirCause) {
+  StartAttempt start = start_;
+  start.mutable_spec()->mutable_data()->mutable_train()->set_file("data/none.csv");
+  EXPECT_EQ(CauseOf(Fail(start)), Failure::DATA);
+
+  start = start_;
+  start.mutable_spec()->mutable_model()->mutable_mlp()->set_layer_sizes(0, 3);
+  EXPECT_EQ(CauseOf(Fail(start)), Failure::JOB);
+
+  start = start_;
+  start.mutable_spec()->mutable_data()->set_drop_last(true);
+  start.mutable_spec()->mutable_data()->set_batch_size(100);
+  EXPECT_EQ(CauseOf(Fail(start)), Failure::JOB);
+  EXPECT_THAT(Fail(start).message(), HasSubstr("18 samples, batch size 100"));
+
+  start = start_;
+  start.mutable_spec()->mutable_model()->mutable_mlp()->set_layer_sizes(1, 16777216);
+  start.mutable_spec()->mutable_model()->mutable_mlp()->set_layer_sizes(2, 16777216);
+  EXPECT_EQ(CauseOf(Fail(start)), Failure::OUT_OF_MEMORY) << Fail(start);
+}
+
+TEST_F(TrainingTest, ResumeRefusesWhatDoesNotFit) {
+  Reports reports;
+  Run(start_, &reports);
+  StartAttempt resumed = start_;
+  const fs::path saved = folder_ / "checkpoints" / "0";
+  resumed.set_resume_dir(saved);
+
+  StartAttempt other = resumed;
+  other.mutable_spec()->mutable_model()->mutable_mlp()->set_layer_sizes(1, 9);
+  absl::Status status = Fail(other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("1.weight is Float [8, 2] in the checkpoint and Float "
+                                          "[9, 2] in the job"));
+  EXPECT_EQ(CauseOf(status), Failure::JOB);
+
+  other = resumed;
+  other.mutable_spec()->mutable_model()->mutable_mlp()->add_layer_sizes(2);
+  EXPECT_THAT(Fail(other).message(), HasSubstr("missing in the checkpoint"));
+
+  other = resumed;
+  other.mutable_spec()->mutable_optimizer()->mutable_sgd();
+  EXPECT_THAT(Fail(other).message(), HasSubstr("optimizer is adamw in the checkpoint and sgd"));
+
+  other = resumed;
+  other.mutable_spec()->mutable_data()->set_batch_size(5);
+  EXPECT_THAT(Fail(other).message(), HasSubstr("steps in an epoch is 5 in the checkpoint and 4"));
+
+  const uintmax_t size = fs::file_size(saved / "optimizer.safetensors");
+  fs::resize_file(saved / "optimizer.safetensors", size - 1);
+  status = Fail(resumed);
+  EXPECT_EQ(CauseOf(status), Failure::STORAGE);
+  EXPECT_THAT(status.message(), HasSubstr("optimizer.safetensors has"));
+}
+
+TEST_F(TrainingTest, ResumeNeedsTheSameWorldSize) {
+  Reports reports;
+  Run(start_, &reports);
+  auto starts = MakeStarts(2);
+  std::vector<std::thread> threads;
+  for (StartAttempt& start : starts) {
+    StartAttempt full = start_;
+    full.MergeFrom(start);
+    full.set_resume_dir(folder_ / "checkpoints" / "0");
+    start = full;
+    threads.emplace_back([this, &start] {
+      const absl::Status status = Fail(start);
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(status.message(), HasSubstr("world size is 1 in the checkpoint and 2"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(TrainingTest, UnequalSharesTrainTheRoundsThatAllHave) {
+  auto starts = MakeStarts(2);
+  std::vector<std::thread> threads;
+  std::vector<Reports> reports(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    StartAttempt full = start_;
+    full.MergeFrom(starts[rank]);
+    starts[rank] = full;
+    starts[rank].mutable_resolved_accelerator()->mutable_dataloader_config()->set_even_batches(
+        false);
+    threads.emplace_back([this, rank, &starts, &reports] { Run(starts[rank], &reports[rank]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // 18 samples are 5 batches, 3 for rank 0 and 2 for rank 1.
+  EXPECT_EQ(reports[0].Losses().size(), 6);
+  EXPECT_EQ(reports[1].Losses().size(), 6);
+  EXPECT_THAT(reports[0].Warnings(), ElementsAre(HasSubstr("trains the 2 of 3")));
+  EXPECT_TRUE(reports[1].Warnings().empty());
+  EXPECT_EQ(reports[0].MetricSteps().size(), 3);
+}
+
+TEST(FailureTest, ExceptionsAreSortedByCause) {
+  const auto cause_of = [](const std::function<void()>& thrower) {
+    return CauseOf(Guarded("test", [&]() -> absl::Status {
+      thrower();
+      return absl::OkStatus();
+    }));
+  };
+  EXPECT_EQ(cause_of([] { at::empty({int64_t{1} << 50}); }), Failure::OUT_OF_MEMORY);
+  EXPECT_EQ(cause_of([] { throw std::bad_alloc(); }), Failure::OUT_OF_MEMORY);
+  EXPECT_EQ(cause_of([] {
+              throw std::runtime_error("[/gloo/transport/tcp/pair.cc:1] Connection closed by peer");
+            }),
+            Failure::COLLECTIVE);
+  EXPECT_EQ(cause_of([] { at::ones({2}) + at::ones({3}); }), Failure::INTERNAL);
+  EXPECT_EQ(cause_of([] { throw 1; }), Failure::INTERNAL);
+  const absl::Status marked = WithCause(absl::NotFoundError("x"), Failure::DATA);
+  EXPECT_EQ(CauseOf(WithCause(marked, Failure::JOB)), Failure::DATA);
+  EXPECT_TRUE(WithCause(absl::OkStatus(), Failure::JOB).ok());
+}
+
+}  // namespace
+}  // namespace accel::engine
