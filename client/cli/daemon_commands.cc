@@ -72,7 +72,9 @@ absl::StatusOr<ExitCode> Start(const Context& context, const StartOptions& optio
     return ExitCode::kOk;
   }
   daemon.program = options.program;
-  if (options.program.empty()) ACCEL_ASSIGN_OR_RETURN(daemon.program, FindAcceld(context.io));
+  if (options.program.empty()) {
+    ACCEL_ASSIGN_OR_RETURN(daemon.program, FindAcceld(context.io));
+  }
   daemon.arguments = DaemonArguments(options, daemon.state_dir);
   daemon.timeout = absl::Seconds(options.timeout_seconds);
   ACCEL_ASSIGN_OR_RETURN(const DaemonFile started, StartDaemon(context.io, daemon));

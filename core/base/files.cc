@@ -6,10 +6,9 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
@@ -47,6 +46,28 @@ absl::Status WriteAndSync(const fs::path& path, absl::string_view contents) {
   return absl::OkStatus();
 }
 
+// The folder that a name lies in; a bare name lies in the current one.
+fs::path FolderOf(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+absl::Status SyncFolder(const fs::path& folder) {
+  return SyncPath(folder, O_RDONLY | O_DIRECTORY);
+}
+
+absl::Status SyncTree(const fs::path& root) {
+  std::error_code error;
+  fs::recursive_directory_iterator entry(root, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const bool is_folder = entry->is_directory(error);
+    if (error) break;
+    ACCEL_RETURN_IF_ERROR(is_folder ? SyncFolder(entry->path())
+                                    : SyncPath(entry->path(), O_RDONLY));
+  }
+  if (error) return ErrnoStatus("cannot list", root, error.value());
+  return SyncFolder(root);
+}
+
 class RealFileSystem final : public FileSystem {
  public:
   absl::Status WriteDurably(const fs::path& path, absl::string_view contents) override {
@@ -60,31 +81,33 @@ class RealFileSystem final : public FileSystem {
       unlink(aside.c_str());
       return status;
     }
-    return SyncPath(path.parent_path(), O_RDONLY | O_DIRECTORY);
+    return SyncFolder(FolderOf(path));
   }
 
   absl::Status PublishDirectory(const fs::path& staging, const fs::path& target) override {
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging, error)) {
-      ACCEL_RETURN_IF_ERROR(
-          SyncPath(entry.path(), entry.is_directory() ? O_RDONLY | O_DIRECTORY : O_RDONLY));
-    }
-    if (error) return ErrnoStatus("cannot list", staging, error.value());
-    ACCEL_RETURN_IF_ERROR(SyncPath(staging, O_RDONLY | O_DIRECTORY));
+    ACCEL_RETURN_IF_ERROR(SyncTree(staging));
     // RENAME_NOREPLACE: an empty directory at the target must not be replaced unseen.
     if (renameat2(AT_FDCWD, staging.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) != 0) {
       return ErrnoStatus("cannot publish", target, errno);
     }
-    return SyncPath(target.parent_path(), O_RDONLY | O_DIRECTORY);
+    absl::Status status = SyncFolder(FolderOf(target));
+    // What may not survive a crash must not be seen.
+    if (!status.ok()) rename(target.c_str(), staging.c_str());
+    return status;
   }
 
   absl::StatusOr<std::string> Read(const fs::path& path) override {
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) return ErrnoStatus("cannot open", path, errno);
-    std::ostringstream contents;
-    contents << stream.rdbuf();
-    if (stream.bad()) return absl::DataLossError(absl::StrCat("cannot read ", path.string()));
-    return std::move(contents).str();
+    Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd.valid()) return ErrnoStatus("cannot open", path, errno);
+    std::string contents;
+    char chunk[64 << 10];
+    for (;;) {
+      const ssize_t got = read(fd.get(), chunk, sizeof(chunk));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus("cannot read", path, errno);
+      if (got == 0) return contents;
+      contents.append(chunk, static_cast<size_t>(got));
+    }
   }
 };
 
@@ -96,6 +119,10 @@ FileSystem& FileSystem::Real() {
 }
 
 absl::StatusOr<Fd> OpenBeneath(const fs::path& root, absl::string_view relative) {
+  // A system call would see the part before it only.
+  if (absl::StrContains(relative, '\0')) {
+    return absl::InvalidArgumentError("path contains a NUL byte");
+  }
   Fd directory(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return ErrnoStatus("cannot open", root, errno);
   open_how how{};
@@ -111,12 +138,14 @@ absl::StatusOr<Fd> OpenBeneath(const fs::path& root, absl::string_view relative)
 }
 
 absl::Status CreatePrivateDirectories(const fs::path& path) {
-  if (path.empty() || fs::is_directory(path)) return absl::OkStatus();
+  std::error_code error;
+  if (path.empty() || fs::is_directory(path, error)) return absl::OkStatus();
   ACCEL_RETURN_IF_ERROR(CreatePrivateDirectories(path.parent_path()));
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return ErrnoStatus("cannot create", path, errno);
-  }
-  return absl::OkStatus();
+  if (mkdir(path.c_str(), 0700) == 0) return absl::OkStatus();
+  const int failure = errno;
+  // Another process may have created it meanwhile.
+  if (failure == EEXIST && fs::is_directory(path, error)) return absl::OkStatus();
+  return ErrnoStatus("cannot create", path, failure);
 }
 
 }  // namespace accel

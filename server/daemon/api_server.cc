@@ -19,9 +19,9 @@ constexpr int kMaxMessageBytes = 4 << 20;
 constexpr size_t kMaxBufferedBytes = size_t{256} << 20;
 constexpr int kMaxCallsOfAConnection = 1000;
 
-constexpr const char* kServiceNames[] = {
-    "accel.v1.JobService", "accel.v1.TelemetryService", "accel.v1.CheckpointService",
-    "accel.v1.NodeService", "accel.v1.ProfileService"};
+constexpr const char* kServiceNames[] = {"accel.v1.JobService", "accel.v1.TelemetryService",
+                                         "accel.v1.CheckpointService", "accel.v1.NodeService",
+                                         "accel.v1.ProfileService"};
 
 void Configure(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -19,9 +19,8 @@ absl::Status CheckpointService::List(const accel::v1::ListCheckpointsRequest& re
   ACCEL_ASSIGN_OR_RETURN(const std::string id, ParseJobName(request.parent(), "parent"));
   ACCEL_ASSIGN_OR_RETURN(const int page_size, EffectivePageSize(request.page_size()));
   const std::string filter = absl::StrCat("checkpoints;", id);
-  ACCEL_ASSIGN_OR_RETURN(
-      const int64_t before,
-      ParsePageToken(request.page_token(), filter, std::numeric_limits<int64_t>::max()));
+  ACCEL_ASSIGN_OR_RETURN(const int64_t before, ParsePageToken(request.page_token(), filter,
+                                                              std::numeric_limits<int64_t>::max()));
   ACCEL_RETURN_IF_ERROR(environment_->jobs->Pulse(id).status());
   ACCEL_ASSIGN_OR_RETURN(std::vector<accel::v1::Checkpoint> checkpoints,
                          ReadCheckpoints(environment_->jobs->jobs_dir(), id));
@@ -49,28 +48,27 @@ grpc::ServerUnaryReactor* CheckpointService::ListCheckpoints(
 grpc::ServerUnaryReactor* CheckpointService::GetCheckpoint(
     grpc::CallbackServerContext* context, const accel::v1::GetCheckpointRequest* request,
     accel::v1::Checkpoint* response) {
-  return RunUnary(environment_, context, "CheckpointService.GetCheckpoint", nullptr,
-                  [this, request, response]() -> absl::Status {
-                    ACCEL_ASSIGN_OR_RETURN(const CheckpointName name,
-                                           ParseCheckpointName(request->name()));
-                    ACCEL_RETURN_IF_ERROR(environment_->jobs->Pulse(name.job_id).status());
-                    ACCEL_ASSIGN_OR_RETURN(
-                        *response, FindCheckpoint(environment_->jobs->jobs_dir(), name));
-                    return absl::OkStatus();
-                  });
+  return RunUnary(
+      environment_, context, "CheckpointService.GetCheckpoint", nullptr,
+      [this, request, response]() -> absl::Status {
+        ACCEL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(request->name()));
+        ACCEL_RETURN_IF_ERROR(environment_->jobs->Pulse(name.job_id).status());
+        ACCEL_ASSIGN_OR_RETURN(*response, FindCheckpoint(environment_->jobs->jobs_dir(), name));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* CheckpointService::CreateCheckpoint(
     grpc::CallbackServerContext* context, const accel::v1::CreateCheckpointRequest* request,
     google::protobuf::Empty*) {
   static constexpr absl::string_view kMethod = "CheckpointService.CreateCheckpoint";
-  return RunUnary(environment_, context, kMethod, [request] { return request->parent(); },
-                  [this, request]() -> absl::Status {
-                    ACCEL_ASSIGN_OR_RETURN(const std::string id,
-                                           ParseJobName(request->parent(), "parent"));
-                    ACCEL_ASSIGN_OR_RETURN(const RequestKey key, MakeRequestKey(kMethod, *request));
-                    return environment_->jobs->RequestCheckpoint(id, key);
-                  });
+  return RunUnary(
+      environment_, context, kMethod, [request] { return request->parent(); },
+      [this, request]() -> absl::Status {
+        ACCEL_ASSIGN_OR_RETURN(const std::string id, ParseJobName(request->parent(), "parent"));
+        ACCEL_ASSIGN_OR_RETURN(const RequestKey key, MakeRequestKey(kMethod, *request));
+        return environment_->jobs->RequestCheckpoint(id, key);
+      });
 }
 
 grpc::ServerUnaryReactor* CheckpointService::DeleteCheckpoint(

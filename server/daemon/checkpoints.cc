@@ -22,8 +22,7 @@ absl::StatusOr<std::vector<accel::v1::Checkpoint>> ReadCheckpoints(
 
 absl::StatusOr<accel::v1::Checkpoint> FindCheckpoint(const std::filesystem::path& jobs_dir,
                                                      const CheckpointName& name) {
-  const std::string full_name =
-      absl::StrCat(JobName(name.job_id), "/checkpoints/", name.number);
+  const std::string full_name = absl::StrCat(JobName(name.job_id), "/checkpoints/", name.number);
   ACCEL_ASSIGN_OR_RETURN(std::vector<accel::v1::Checkpoint> checkpoints,
                          ReadCheckpoints(jobs_dir, name.job_id));
   for (accel::v1::Checkpoint& checkpoint : checkpoints) {

@@ -82,9 +82,7 @@ class RunningDaemon final : public Daemon {
     if (jobs_ != nullptr) jobs_->Detach();
   }
 
-  const std::vector<std::string>& listen_addresses() const override {
-    return server_->addresses();
-  }
+  const std::vector<std::string>& listen_addresses() const override { return server_->addresses(); }
   const std::string& metrics_address() const override { return metrics_address_; }
 
  private:
@@ -105,8 +103,7 @@ class RunningDaemon final : public Daemon {
     feed_ = std::make_unique<MetricsFeed>(registry_.get(), node_metrics_.get(), JobsDir(),
                                           feed_options);
     if (!options_.metrics_address.has_value()) return absl::OkStatus();
-    ACCEL_ASSIGN_OR_RETURN(endpoint_,
-                           MetricsEndpoint::Start(*options_.metrics_address, registry_));
+    ACCEL_ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(*options_.metrics_address, registry_));
     metrics_address_ = endpoint_->address().ToString();
     return absl::OkStatus();
   }
@@ -124,8 +121,8 @@ class RunningDaemon final : public Daemon {
     config.max_ranks = options_.max_ranks;
     config.max_queued_jobs = options_.max_queued_jobs;
     config.jobs_dir = JobsDir();
-    jobs_ = std::make_unique<JobManager>(std::move(config), store_.get(), launcher_.get(),
-                                         feed_.get());
+    jobs_ =
+        std::make_unique<JobManager>(std::move(config), store_.get(), launcher_.get(), feed_.get());
     ACCEL_RETURN_IF_ERROR(jobs_->Start());
     feed_->Start(jobs_.get(), options_.max_ranks);
     return absl::OkStatus();
@@ -155,10 +152,9 @@ class RunningDaemon final : public Daemon {
     node_service_ = std::make_unique<NodeService>(&environment_, std::move(node));
     profile_service_ = std::make_unique<ProfileService>(&environment_);
     ACCEL_ASSIGN_OR_RETURN(
-        server_, ApiServer::Start(options_.listen,
-                                  {job_service_.get(), telemetry_service_.get(),
-                                   checkpoint_service_.get(), node_service_.get(),
-                                   profile_service_.get()}));
+        server_, ApiServer::Start(options_.listen, {job_service_.get(), telemetry_service_.get(),
+                                                    checkpoint_service_.get(), node_service_.get(),
+                                                    profile_service_.get()}));
     node_service_->SetListenAddresses(server_->addresses());
     return absl::OkStatus();
   }

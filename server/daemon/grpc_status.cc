@@ -20,9 +20,8 @@ std::string ReasonOf(const absl::Status& status) {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const absl::Status complete = status.GetPayload(kErrorInfoTypeUrl)
-                                    ? status
-                                    : WithErrorInfo(status, ReasonOf(status));
+  const absl::Status complete =
+      status.GetPayload(kErrorInfoTypeUrl) ? status : WithErrorInfo(status, ReasonOf(status));
   google::rpc::Status details;
   details.set_code(complete.raw_code());
   details.set_message(std::string(complete.message()));
@@ -42,9 +41,9 @@ absl::Status JobNotFound(absl::string_view job_id) {
 
 absl::Status WrongJobState(absl::string_view job_id, absl::string_view state,
                            absl::string_view reason, absl::string_view what) {
-  return WithErrorInfo(absl::FailedPreconditionError(
-                           absl::StrCat("job \"", job_id, "\" is ", state, ": ", what)),
-                       reason, {{"job", std::string(job_id)}, {"state", std::string(state)}});
+  return WithErrorInfo(
+      absl::FailedPreconditionError(absl::StrCat("job \"", job_id, "\" is ", state, ": ", what)),
+      reason, {{"job", std::string(job_id)}, {"state", std::string(state)}});
 }
 
 absl::Status InvalidField(absl::string_view field, absl::string_view description) {
@@ -58,8 +57,8 @@ absl::Status Draining(int64_t sequence) {
     return WithErrorInfo(absl::UnavailableError("the node is shutting down"), "NODE_DRAINING");
   }
   return WithErrorInfo(
-      absl::UnavailableError(absl::StrCat(
-          "the node is shutting down; go on after sequence ", sequence, " when it is back")),
+      absl::UnavailableError(absl::StrCat("the node is shutting down; go on after sequence ",
+                                          sequence, " when it is back")),
       "NODE_DRAINING", {{"sequence", absl::StrCat(sequence)}});
 }
 

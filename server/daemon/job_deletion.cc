@@ -39,8 +39,7 @@ absl::Status JobManager::Delete(const std::string& job_id, const RequestKey& key
     ACCEL_RETURN_IF_ERROR(CheckNoDependent(job_id));
     ACCEL_RETURN_IF_ERROR(MoveToTrash(stored.job));
     const AnsweredRequest answer{key.method, key.request_id, key.contents, ""};
-    const absl::Status deleted =
-        store_->Delete(job_id, key.request_id.empty() ? nullptr : &answer);
+    const absl::Status deleted = store_->Delete(job_id, key.request_id.empty() ? nullptr : &answer);
     if (!deleted.ok()) {
       const fs::path trash = TrashDir() / absl::StrCat(job_id, ".", stored.job.uid());
       std::rename(trash.c_str(), (config_.jobs_dir / job_id).c_str());
@@ -68,8 +67,8 @@ absl::Status JobManager::CheckNoDependent(const std::string& job_id) {
     const Job& other = active->stored.job;
     if (!IsTerminal(other.state()) && absl::StartsWith(other.spec().resume_from(), prefix)) {
       return WithErrorInfo(
-          absl::FailedPreconditionError(absl::StrCat("job \"", id, "\" starts from a checkpoint of \"",
-                                                     job_id, "\" and has not ended")),
+          absl::FailedPreconditionError(absl::StrCat(
+              "job \"", id, "\" starts from a checkpoint of \"", job_id, "\" and has not ended")),
           "JOB_IN_USE", {{"job", job_id}, {"used_by", id}});
     }
   }

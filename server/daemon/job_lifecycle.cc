@@ -72,8 +72,10 @@ void JobManager::Adopt(StoredJob stored) {
     if (ranks <= config_.max_ranks) {
       queue_.Enqueue(id, ranks);
     } else {
-      Fail(active, MakeFailure(Failure::JOB, absl::StrCat("needs ", ranks, " ranks; the node now "
-                                                          "allows ", config_.max_ranks)));
+      Fail(active, MakeFailure(Failure::JOB, absl::StrCat("needs ", ranks,
+                                                          " ranks; the node now "
+                                                          "allows ",
+                                                          config_.max_ranks)));
       Retire(id);
     }
     return;
@@ -109,9 +111,9 @@ void JobManager::AttachSupervisor(ActiveJob* active, SupervisorProcess process) 
   if (!process.pidfd.valid() && !active->stored.supervisor.empty()) {
     patience.connect_unknown = absl::ZeroDuration();
   }
-  active->handle = std::make_shared<SupervisorHandle>(
-      id, JobFolder{config_.jobs_dir / id}, std::move(process),
-      static_cast<SupervisorHandle::Owner*>(this), patience);
+  active->handle =
+      std::make_shared<SupervisorHandle>(id, JobFolder{config_.jobs_dir / id}, std::move(process),
+                                         static_cast<SupervisorHandle::Owner*>(this), patience);
   if (active->stored.stop_grace_seconds.has_value()) {
     active->handle->Stop(*active->stored.stop_grace_seconds);
   }
@@ -167,7 +169,8 @@ void JobManager::StartJob(const std::string& job_id) {
       Save(active);
       AttachSupervisor(active, std::move(launched->process));
     } else {
-      const bool checkpoint_gone = absl::IsNotFound(launched.status()) && job.spec().has_resume_from();
+      const bool checkpoint_gone =
+          absl::IsNotFound(launched.status()) && job.spec().has_resume_from();
       Fail(active, MakeFailure(checkpoint_gone ? Failure::STORAGE : Failure::INTERNAL,
                                absl::StrCat("supervisor could not be started: ",
                                             launched.status().message())));

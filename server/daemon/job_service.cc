@@ -92,11 +92,12 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context,
                                              const accel::v1::GetJobRequest* request,
                                              Job* response) {
-  return RunUnary(environment_, context, "JobService.GetJob", nullptr, [this, request, response]() -> absl::Status {
-    ACCEL_ASSIGN_OR_RETURN(const std::string id, ParseJobName(request->name()));
-    ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Get(id));
-    return absl::OkStatus();
-  });
+  return RunUnary(environment_, context, "JobService.GetJob", nullptr,
+                  [this, request, response]() -> absl::Status {
+                    ACCEL_ASSIGN_OR_RETURN(const std::string id, ParseJobName(request->name()));
+                    ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Get(id));
+                    return absl::OkStatus();
+                  });
 }
 
 absl::Status JobService::List(const accel::v1::ListJobsRequest& request,
@@ -105,16 +106,15 @@ absl::Status JobService::List(const accel::v1::ListJobsRequest& request,
   std::vector<Job::State> states;
   for (int i = 0; i < request.states_size(); ++i) {
     if (!Job::State_IsValid(request.states(i)) || request.states(i) == Job::STATE_UNSPECIFIED) {
-      return InvalidField(absl::StrCat("states[", i, "]"),
-                          absl::StrCat("got ", static_cast<int>(request.states(i)),
-                                       "; must be a state of a job"));
+      return InvalidField(
+          absl::StrCat("states[", i, "]"),
+          absl::StrCat("got ", static_cast<int>(request.states(i)), "; must be a state of a job"));
     }
     states.push_back(request.states(i));
   }
   const std::string filter = FilterOf(request);
-  ACCEL_ASSIGN_OR_RETURN(
-      const int64_t before,
-      ParsePageToken(request.page_token(), filter, std::numeric_limits<int64_t>::max()));
+  ACCEL_ASSIGN_OR_RETURN(const int64_t before, ParsePageToken(request.page_token(), filter,
+                                                              std::numeric_limits<int64_t>::max()));
   int64_t last_order = 0;
   ACCEL_ASSIGN_OR_RETURN(std::vector<Job> jobs,
                          environment_->jobs->List(before, states, page_size, &last_order));
@@ -134,11 +134,10 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
 
 absl::Status JobService::Cancel(const accel::v1::CancelJobRequest& request, Job* response) {
   ACCEL_ASSIGN_OR_RETURN(const std::string id, ParseJobName(request.name()));
-  const double grace =
-      request.has_grace_seconds() ? request.grace_seconds() : kDefaultGraceSeconds;
+  const double grace = request.has_grace_seconds() ? request.grace_seconds() : kDefaultGraceSeconds;
   if (!(grace >= 0 && grace <= kMaxGraceSeconds)) {
-    return InvalidField("grace_seconds", absl::StrCat("got ", grace, "; must be 0 to ",
-                                                      kMaxGraceSeconds));
+    return InvalidField("grace_seconds",
+                        absl::StrCat("got ", grace, "; must be 0 to ", kMaxGraceSeconds));
   }
   ACCEL_ASSIGN_OR_RETURN(const RequestKey key, MakeRequestKey("JobService.CancelJob", request));
   ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Cancel(id, grace, key));
@@ -148,8 +147,9 @@ absl::Status JobService::Cancel(const accel::v1::CancelJobRequest& request, Job*
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
                                                 const accel::v1::CancelJobRequest* request,
                                                 Job* response) {
-  return RunUnary(environment_, context, "JobService.CancelJob",
-                  [request] { return request->name(); }, [this, request, response] { return Cancel(*request, response); });
+  return RunUnary(
+      environment_, context, "JobService.CancelJob", [request] { return request->name(); },
+      [this, request, response] { return Cancel(*request, response); });
 }
 
 absl::Status JobService::Delete(const accel::v1::DeleteJobRequest& request) {
@@ -161,8 +161,9 @@ absl::Status JobService::Delete(const accel::v1::DeleteJobRequest& request) {
 grpc::ServerUnaryReactor* JobService::DeleteJob(grpc::CallbackServerContext* context,
                                                 const accel::v1::DeleteJobRequest* request,
                                                 google::protobuf::Empty*) {
-  return RunUnary(environment_, context, "JobService.DeleteJob",
-                  [request] { return request->name(); }, [this, request] { return Delete(*request); });
+  return RunUnary(
+      environment_, context, "JobService.DeleteJob", [request] { return request->name(); },
+      [this, request] { return Delete(*request); });
 }
 
 grpc::ServerUnaryReactor* JobService::PauseJob(grpc::CallbackServerContext* context,

@@ -98,9 +98,7 @@ bool IsTerminal(Job::State state) {
   return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED;
 }
 
-std::string JobIdOf(const Job& job) {
-  return std::string(absl::StripPrefix(job.name(), "jobs/"));
-}
+std::string JobIdOf(const Job& job) { return std::string(absl::StripPrefix(job.name(), "jobs/")); }
 
 absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::path& path) {
   ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
@@ -111,8 +109,9 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::filesystem::
 template <typename Change>
 absl::Status JobStore::Write(const AnsweredRequest* answer, Change change) {
   absl::MutexLock lock(&mutex_);
-  ACCEL_ASSIGN_OR_RETURN(SqliteTransaction transaction,
-                         SqliteTransaction::Begin(database_.get(), SqliteTransaction::Kind::kWrite));
+  ACCEL_ASSIGN_OR_RETURN(
+      SqliteTransaction transaction,
+      SqliteTransaction::Begin(database_.get(), SqliteTransaction::Kind::kWrite));
   ACCEL_RETURN_IF_ERROR(change(database_.get()));
   if (answer != nullptr) ACCEL_RETURN_IF_ERROR(InsertAnswer(*answer));
   return transaction.Commit();
@@ -223,10 +222,9 @@ absl::StatusOr<std::vector<StoredJob>> JobStore::List(int64_t before,
 
 absl::StatusOr<std::vector<StoredJob>> JobStore::ListUnfinished() {
   absl::MutexLock lock(&mutex_);
-  ACCEL_ASSIGN_OR_RETURN(
-      SqliteStatement select,
-      database_->Prepare("SELECT ord, stop_grace, supervisor, job FROM jobs "
-                         "WHERE (?1 & (1 << state)) != 0 ORDER BY ord"));
+  ACCEL_ASSIGN_OR_RETURN(SqliteStatement select,
+                         database_->Prepare("SELECT ord, stop_grace, supervisor, job FROM jobs "
+                                            "WHERE (?1 & (1 << state)) != 0 ORDER BY ord"));
   select.Bind(1, UnfinishedStates());
   return ReadJobs(&select);
 }
@@ -282,8 +280,7 @@ absl::Status JobStore::Prune(absl::Time now) {
     ACCEL_RETURN_IF_ERROR(answers.Bind(1, absl::ToUnixMicros(now - kAnswersKept)).Run());
     ACCEL_ASSIGN_OR_RETURN(
         SqliteStatement audit,
-        database->Prepare(
-            "DELETE FROM audit WHERE number <= (SELECT MAX(number) FROM audit) - ?"));
+        database->Prepare("DELETE FROM audit WHERE number <= (SELECT MAX(number) FROM audit) - ?"));
     return audit.Bind(1, kAuditLinesKept).Run();
   });
 }

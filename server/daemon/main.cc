@@ -41,8 +41,7 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("acceld"));
   std::error_code error;
   const std::filesystem::path executable = std::filesystem::read_symlink("/proc/self/exe", error);
-  CommandLine command_line =
-      accel::daemon::ParseCommandLine(argc, argv, executable.parent_path());
+  CommandLine command_line = accel::daemon::ParseCommandLine(argc, argv, executable.parent_path());
   if (!command_line.options.has_value()) return command_line.exit_code;
 
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*std::move(command_line.options));

@@ -41,8 +41,8 @@ class MetricsFeed final : public JobObserver {
   void Start(JobManager* jobs, int max_ranks);
   void Stop();
 
-  void OnTransition(const std::string& job_id, accel::v1::Job::State from,
-                    accel::v1::Job::State to, accel::v1::Failure::Cause cause) override;
+  void OnTransition(const std::string& job_id, accel::v1::Job::State from, accel::v1::Job::State to,
+                    accel::v1::Failure::Cause cause) override;
   void OnAdopted(const std::string& job_id) override;
 
   // One round, for tests; otherwise called by the thread only.

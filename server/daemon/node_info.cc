@@ -35,8 +35,8 @@ accel::v1::Node DescribeNode(const DaemonOptions& options, absl::Time start_time
   char host_name[HOST_NAME_MAX + 1] = {};
   if (gethostname(host_name, HOST_NAME_MAX) == 0) node.set_host_name(host_name);
   node.set_pid(getpid());
-  *node.mutable_start_time() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(
-      absl::ToUnixMicros(start_time));
+  *node.mutable_start_time() =
+      google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(absl::ToUnixMicros(start_time));
   node.set_state_dir(options.state_dir.string());
   node.set_cpu_cores(UsableCores());
   node.set_memory_bytes(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));

@@ -30,7 +30,8 @@ grpc::ServerUnaryReactor* NodeService::ResolveAccelerator(
     grpc::CallbackServerContext* context, const accel::v1::ResolveAcceleratorRequest* request,
     accel::v1::ResolveAcceleratorResponse* response) {
   return RunUnary(
-      environment_, context, "NodeService.ResolveAccelerator", nullptr, [this, request, response]() -> absl::Status {
+      environment_, context, "NodeService.ResolveAccelerator", nullptr,
+      [this, request, response]() -> absl::Status {
         const std::string device = request->has_device() ? request->device() : "cpu";
         if (device != "cpu" && device != "cuda") {
           return InvalidField("device", absl::StrCat("got \"", device.substr(0, 100),

@@ -47,9 +47,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--metrics_address", flags->metrics_address,
                   "loopback address of the Prometheus endpoint, or off")
       ->capture_default_str();
-  app->add_option("--data_root", flags->data_roots,
-                  "name=/folder: data files of jobs lie below such folders, named <name>/<path>; may "
-                  "be repeated");
+  app->add_option(
+      "--data_root", flags->data_roots,
+      "name=/folder: data files of jobs lie below such folders, named <name>/<path>; may "
+      "be repeated");
   app->add_option("--max_world_size", flags->max_world_size,
                   "most ranks of one job (default: cores of the node, at least 2)")
       ->check(CLI::Range(1, 65536));
@@ -161,10 +162,11 @@ int UsableCores() {
 }
 
 CommandLine ParseCommandLine(int argc, const char* const* argv, const fs::path& executable_dir) {
-  CLI::App app("acceld: runs training jobs on this node and serves their API.\n"
-               "Exit codes: 0 drained, 1 failure, 2 wrong flags, 3 state folder in use, 4 address in "
-               "use.",
-               "acceld");
+  CLI::App app(
+      "acceld: runs training jobs on this node and serves their API.\n"
+      "Exit codes: 0 drained, 1 failure, 2 wrong flags, 3 state folder in use, 4 address in "
+      "use.",
+      "acceld");
   Flags flags;
   AddFlags(&app, &flags);
   try {

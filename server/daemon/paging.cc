@@ -31,7 +31,8 @@ absl::StatusOr<int64_t> ParsePageToken(absl::string_view token, absl::string_vie
   std::string plain;
   int64_t position = 0;
   if (absl::WebSafeBase64Unescape(token, &plain)) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(plain, absl::MaxSplits(':', 1));
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(plain, absl::MaxSplits(':', 1));
     if (absl::SimpleAtoi(parts.second, &position)) {
       if (parts.first == ShortDigest(filter)) return position;
       return InvalidField("page_token", "belongs to a request with another filter");

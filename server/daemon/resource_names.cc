@@ -54,8 +54,8 @@ absl::StatusOr<CheckpointName> ParseCheckpointName(absl::string_view name,
     result.job_id = std::string(parts[1]);
     return result;
   }
-  return InvalidField(field, absl::StrCat("got ", Quoted(name),
-                                          "; must be jobs/{job}/checkpoints/{checkpoint}"));
+  return InvalidField(
+      field, absl::StrCat("got ", Quoted(name), "; must be jobs/{job}/checkpoints/{checkpoint}"));
 }
 
 std::string GenerateJobId() {

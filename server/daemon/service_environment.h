@@ -56,11 +56,11 @@ grpc::ServerUnaryReactor* RunUnary(ServiceEnvironment* environment,
     const absl::Status status = environment->draining ? Draining() : handler();
     if (audited != nullptr) {
       const std::string outcome =
-          status.ok() ? "OK"
-                      : absl::StrCat(absl::StatusCodeToString(status.code()), " ", ReasonOf(status));
-      const absl::Status kept =
-          environment->store->AddAudit({environment->clock->Now(), context->peer(),
-                                        std::string(method), audited(), outcome});
+          status.ok()
+              ? "OK"
+              : absl::StrCat(absl::StatusCodeToString(status.code()), " ", ReasonOf(status));
+      const absl::Status kept = environment->store->AddAudit(
+          {environment->clock->Now(), context->peer(), std::string(method), audited(), outcome});
       if (!kept.ok()) spdlog::error("audit trail: {}", std::string(kept.message()));
     }
     environment->observer->OnUnaryCall(method, status.code(),

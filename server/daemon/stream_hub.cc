@@ -58,8 +58,8 @@ absl::Status StreamHub::Add(const std::shared_ptr<Stream>& stream) {
   if (environment_->draining) return Draining();
   if (static_cast<int>(streams_.size()) >= limits_.max_streams) {
     return WithErrorInfo(
-        absl::ResourceExhaustedError(absl::StrCat(
-            "the node serves ", limits_.max_streams, " streams already; try again later")),
+        absl::ResourceExhaustedError(absl::StrCat("the node serves ", limits_.max_streams,
+                                                  " streams already; try again later")),
         "TOO_MANY_STREAMS", {{"max_streams", absl::StrCat(limits_.max_streams)}});
   }
   streams_[stream.get()] = stream;

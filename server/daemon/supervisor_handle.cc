@@ -220,8 +220,9 @@ SupervisorEnd SupervisorHandle::AwaitEnd() {
 }
 
 SupervisorHandle::Wait SupervisorHandle::WaitFor(absl::Duration timeout) {
-  const int timeout_ms =
-      timeout == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(timeout));
+  const int timeout_ms = timeout == absl::InfiniteDuration()
+                             ? -1
+                             : static_cast<int>(absl::ToInt64Milliseconds(timeout));
   pollfd polled[] = {{wakeup_.get(), POLLIN, 0}, {process_.pidfd.get(), POLLIN, 0}};
   while (poll(polled, 2, timeout_ms) < 0 && errno == EINTR) {
   }

@@ -66,7 +66,7 @@ absl::StatusOr<LaunchedSupervisor> SupervisorLauncher::Launch(const accel::v1::J
   ACCEL_ASSIGN_OR_RETURN(const Fd output,
                          OpenFile(folder.supervisor_log(), O_WRONLY | O_CREAT | O_APPEND));
   ProcessOptions options;
-  options.argv = {config_.supervisor_path.string(), folder.path.string()};
+  options.argv = {config_.supervisor_path.string(), "--job_dir", folder.path.string()};
   for (const auto& [name, value] : inherited) {
     options.environment.push_back(absl::StrCat(name, "=", value));
   }

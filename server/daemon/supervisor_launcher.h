@@ -30,7 +30,7 @@ struct LaunchedSupervisor {
   std::string identity;
 };
 
-// Starts a job's supervisor: `accel-supervisor <job folder>`, in a session of its own, with
+// Starts a job's supervisor, `accel-supervisor --job_dir <folder>`, in a session of its own, with
 // standard output and error in the folder. Of the daemon's own environment the supervisor and its
 // workers get PATH, HOME, TMPDIR, LANG, LC_ALL and TZ only.
 class SupervisorLauncher {

@@ -70,23 +70,24 @@ std::string ValidateStream(const Request& request, FieldViolations* violations) 
   const absl::StatusOr<std::string> id = ParseJobName(request.name());
   if (!id.ok()) violations->Add("name", "must be jobs/{job}");
   if (request.range().after_sequence() < 0) {
-    violations->Add("range.after_sequence", absl::StrCat("got ", request.range().after_sequence(),
-                                                         "; must be at least 0"));
+    violations->Add("range.after_sequence",
+                    absl::StrCat("got ", request.range().after_sequence(), "; must be at least 0"));
   }
   return id.ok() ? *id : "";
 }
 
 void ValidateCount(absl::string_view field, int count, int most, FieldViolations* violations) {
   if (count > most) {
-    violations->Add(field, absl::StrCat("got ", count, " entries; at most ", most,
-                                        " are allowed"));
+    violations->Add(field, absl::StrCat("got ", count, " entries; at most ", most, " are allowed"));
   }
 }
 
 template <typename Source, typename Request>
-grpc::ServerWriteReactor<typename Source::Response>* StartStream(
-    StreamHub* hub, const Request& request, const std::string& job_id,
-    const FieldViolations& violations, Source source) {
+grpc::ServerWriteReactor<typename Source::Response>* StartStream(StreamHub* hub,
+                                                                 const Request& request,
+                                                                 const std::string& job_id,
+                                                                 const FieldViolations& violations,
+                                                                 Source source) {
   if (const absl::Status status = violations.ToStatus(); !status.ok()) {
     return new RefusedStream<typename Source::Response>(status);
   }

@@ -12,7 +12,8 @@ class TelemetryService final : public accel::v1::TelemetryService::CallbackServi
   explicit TelemetryService(StreamHub* hub) : hub_(hub) {}
 
   grpc::ServerWriteReactor<accel::v1::StreamMetricsResponse>* StreamMetrics(
-      grpc::CallbackServerContext* context, const accel::v1::StreamMetricsRequest* request) override;
+      grpc::CallbackServerContext* context,
+      const accel::v1::StreamMetricsRequest* request) override;
   grpc::ServerWriteReactor<accel::v1::StreamLogsResponse>* StreamLogs(
       grpc::CallbackServerContext* context, const accel::v1::StreamLogsRequest* request) override;
   grpc::ServerWriteReactor<accel::v1::StreamEventsResponse>* StreamEvents(

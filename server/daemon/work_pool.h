@@ -11,8 +11,8 @@
 
 namespace accel::daemon {
 
-// A few threads that do what must not hold up gRPC's own: requests that write to the store, reads of
-// records for streams. First in, first out. Thread-safe.
+// A few threads that do what must not hold up gRPC's own: requests that write to the store, reads
+// of records for streams. First in, first out. Thread-safe.
 class WorkPool {
  public:
   explicit WorkPool(int threads);

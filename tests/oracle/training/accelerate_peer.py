@@ -1,8 +1,8 @@
-"""The same job as an Accelerate script: `accelerate_peer.py JOB.json OUT_FOLDER`, under torchrun or alone.
+"""The same jobs as an Accelerate script: `accelerate_peer.py JOBS.json OUT`, under torchrun or alone.
 
-JOB.json holds {"spec": JobSpec, "accelerator": AcceleratorConfig, "data": folder of the root `data`}.
-Writes losses_<rank>.json (losses, learning rates, norms, evaluations, steps per second) and, on rank 0,
-model.safetensors.
+JOBS.json holds {name: {"spec": JobSpec, "accelerator": AcceleratorConfig, "data": folder of the root `data`}}.
+Writes OUT/<name>/result_<rank>.json (losses, learning rates, norms, evaluations, steps per second) and, on
+rank 0, OUT/<name>/model.safetensors.
 """
 
 import json
@@ -13,6 +13,7 @@ import time
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import DataLoaderConfiguration, DistributedDataParallelKwargs
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -210,8 +211,7 @@ def evaluate(model, loader, spec, accelerator):
     return metrics
 
 
-def main(job_path, out):
-    job = json.loads(pathlib.Path(job_path).read_text())
+def train(job, out):
     spec, config, folder = job["spec"], job.get("accelerator", {}), pathlib.Path(job["data"])
     loop, data = spec["loop"], spec["data"]
     torch.set_num_threads(loop.get("num_cpu_threads_per_process", 1))
@@ -268,10 +268,20 @@ def main(job_path, out):
         if evaluation is not None:
             result["evaluations"].append(evaluate(model, evaluation, spec, accelerator))
     result["steps_per_second"] = len(result["losses"]) / training_seconds
-    out = pathlib.Path(out)
-    (out / f"losses_{accelerator.process_index}.json").write_text(json.dumps(result))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"result_{accelerator.process_index}.json").write_text(json.dumps(result))
     if accelerator.is_main_process:
         save_file(accelerator.unwrap_model(model).state_dict(), out / "model.safetensors")
+    return accelerator
+
+
+def main(jobs_path, out):
+    accelerator = None
+    for name, job in json.loads(pathlib.Path(jobs_path).read_text()).items():
+        # Each job configures an accelerator of its own; the process group stays.
+        AcceleratorState._reset_state()
+        GradientState._reset_state()
+        accelerator = train(job, pathlib.Path(out) / name)
     accelerator.end_training()
 
 

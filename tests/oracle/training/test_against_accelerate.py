@@ -113,28 +113,41 @@ JOBS = {
 }
 
 
-def run_peer(spec, accelerator, folder, world_size):
-    """The Accelerate script's result of every rank, and its weights."""
-    job_file, out = folder / "job.json", folder / "peer"
-    out.mkdir()
-    job_file.write_text(json.dumps({"spec": spec, "accelerator": accelerator, "data": str(folder)}))
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    make_data(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
+def peer(request, data_folder, tmp_path_factory):
+    """(world size, folder with the Accelerate script's results of all jobs)."""
+    world_size, out = request.param, tmp_path_factory.mktemp("peer")
+    jobs = {
+        name: {"spec": spec, "accelerator": accelerator, "data": str(data_folder)}
+        for name, (spec, accelerator) in JOBS.items()
+    }
+    (out / "jobs.json").write_text(json.dumps(jobs))
     launch = [sys.executable]
     if world_size > 1:
         launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
-    subprocess.run([*launch, str(PEER), str(job_file), str(out)], check=True, env=environment, timeout=300)
-    results = [json.loads((out / f"losses_{rank}.json").read_text()) for rank in range(world_size)]
-    return results, load_file(out / "model.safetensors")
+    command = [*launch, str(PEER), str(out / "jobs.json"), str(out)]
+    subprocess.run(command, check=True, env=environment, timeout=500)
+    return world_size, out
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
 @pytest.mark.parametrize("name", JOBS)
-def test_equals_accelerate(name, world_size, tmp_path):
+def test_equals_accelerate(name, peer, data_folder, tmp_path):
+    world_size, peer_folder = peer
     spec, accelerator = JOBS[name]
-    make_data(tmp_path)
-    ranks = worker_harness.train(spec, tmp_path, world_size, accelerator)
+    ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)
     assert worker_harness.finished(ranks) == "yes"
-    results, weights = run_peer(spec, accelerator, tmp_path, world_size)
+    results = [
+        json.loads((peer_folder / name / f"result_{rank}.json").read_text()) for rank in range(world_size)
+    ]
+    weights = load_file(peer_folder / name / "model.safetensors")
 
     for rank, result in zip(ranks, results):
         steps = rank.of("step")
@@ -144,7 +157,7 @@ def test_equals_accelerate(name, world_size, tmp_path):
             assert [step.grad_norm for step in steps] == result["norms"]
         assert rank.losses() == result["losses"]
 
-    ours = load_file(tmp_path / "checkpoints" / "0" / "model.safetensors")
+    ours = load_file(tmp_path / "0" / "model.safetensors")
     assert ours.keys() == weights.keys()
     for key, tensor in weights.items():
         assert torch.equal(ours[key], tensor), key
@@ -160,9 +173,8 @@ def test_equals_accelerate(name, world_size, tmp_path):
         assert not rank.of("metrics")
 
 
-def test_training_learns(tmp_path):
+def test_training_learns(data_folder, tmp_path):
     """The jobs above are no fixed points: their loss falls."""
-    make_data(tmp_path)
     spec, accelerator = JOBS["mlp_sgd_momentum"]
-    losses = worker_harness.train(spec, tmp_path, 1, accelerator)[0].losses()
+    losses = worker_harness.train(spec, data_folder, 1, accelerator, checkpoints=tmp_path)[0].losses()
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])

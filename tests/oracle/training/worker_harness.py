@@ -115,7 +115,9 @@ class Rank:
         return [step.loss for step in self.of("step")]
 
 
-def train(spec, folder, world_size=1, accelerator=None, resume_dir="", next_checkpoint=0, seconds=120):
+def train(
+    spec, folder, world_size=1, accelerator=None, checkpoints=None, resume_dir="", next_checkpoint=0, seconds=120
+):
     """Trains `spec` (JobSpec as a dictionary) and returns its ranks; data root `data` is `folder`."""
     from google.protobuf import json_format
 
@@ -134,7 +136,7 @@ def train(spec, folder, world_size=1, accelerator=None, resume_dir="", next_chec
                 store_host="127.0.0.1",
                 store_port=server.getsockname()[1],
                 store_listen_fd=listener if rank == 0 else -1,
-                checkpoints_dir=str(folder / "checkpoints"),
+                checkpoints_dir=str(checkpoints or folder / "checkpoints"),
                 resume_dir=str(resume_dir),
                 next_checkpoint=next_checkpoint,
             )

@@ -108,7 +108,7 @@ TEST_F(MessageConnectionTest, SendNeverBlocksAndFlushGoesOn) {
   const std::string text(400000, 'y');
   ASSERT_TRUE(connection_.Send(Message(text)).ok());
   EXPECT_TRUE(connection_.has_unsent());
-  EXPECT_TRUE(absl::IsResourceExhausted(connection_.Send(Message(std::string(800000, 'z')))));
+  EXPECT_TRUE(absl::IsResourceExhausted(connection_.Send(Message(std::string(1000000, 'z')))));
   std::thread reader([this] {
     WorkerFailure message;
     ASSERT_TRUE(peer_->Receive(&message).ok());
