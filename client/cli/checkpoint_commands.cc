@@ -25,7 +25,7 @@ absl::StatusOr<ExitCode> List(Context& context, const std::string& name) {
   ACCEL_ASSIGN_OR_RETURN(const std::vector<v1::Checkpoint> checkpoints,
                          client->ListAllCheckpoints(name));
   if (context.Format() != OutputFormat::kTable) {
-    PrintList(context.io.out, context.Format(), Pointers(checkpoints));
+    PrintList(context.io.out, context.Format(), "checkpoints", Pointers(checkpoints));
   } else if (checkpoints.empty()) {
     context.Note(absl::StrCat(name, " has no complete checkpoint"));
   } else {

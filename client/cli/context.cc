@@ -55,7 +55,7 @@ void SetCommand(CLI::App* app, Context& context, Command command) {
 }
 
 CLI::Option* WithChoices(CLI::Option* option, Context& context, std::vector<std::string> values) {
-  option->check(CLI::IsMember(values));
+  option->transform(CLI::IsMember(values, CLI::ignore_case));
   context.choices[option] = std::move(values);
   return option;
 }

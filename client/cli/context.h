@@ -66,7 +66,7 @@ class Context {
 // Makes `app` run `command`.
 void SetCommand(CLI::App* app, Context& context, Command command);
 
-// An option with a fixed set of values, kept for completion.
+// An option with a fixed set of values in any case, kept for completion.
 CLI::Option* WithChoices(CLI::Option* option, Context& context, std::vector<std::string> values);
 
 // The positional JOB; `mnist` and `jobs/mnist` are the same.

@@ -42,8 +42,8 @@ std::vector<std::string> DaemonArguments(const StartOptions& options, const fs::
     add("--listen", absl::StrCat("unix:", (state_dir / "acceld.sock").string()));
   }
   for (const std::string& address : options.listen) add("--listen", address);
-  for (const std::string& root : options.data_roots) add("--data-root", root);
-  if (!options.metrics_address.empty()) add("--metrics-address", options.metrics_address);
+  for (const std::string& root : options.data_roots) add("--data_root", root);
+  if (!options.metrics_address.empty()) add("--metrics_address", options.metrics_address);
   arguments.insert(arguments.end(), options.extra.begin(), options.extra.end());
   return arguments;
 }
@@ -79,6 +79,11 @@ absl::StatusOr<ExitCode> Start(const Context& context, const StartOptions& optio
   daemon.timeout = absl::Seconds(options.timeout_seconds);
   ACCEL_ASSIGN_OR_RETURN(const DaemonFile started, StartDaemon(context.io, daemon));
   PrintStarted(context, started, "started");
+  const absl::StatusOr<fs::path> found_by_default = UserStateDir(context.io);
+  if (!found_by_default.ok() || *found_by_default != daemon.state_dir) {
+    context.Note(absl::StrCat("other commands find it after: export ACCEL_STATE_DIR=",
+                              daemon.state_dir.string()));
+  }
   return ExitCode::kOk;
 }
 
@@ -95,8 +100,19 @@ absl::StatusOr<ExitCode> Stop(const Context& context, const std::string& flag, d
   return ExitCode::kOk;
 }
 
+// As RunningDaemon; that none runs is UNAVAILABLE.
+absl::StatusOr<DaemonFile> RunningDaemonAt(const fs::path& state_dir) {
+  absl::StatusOr<DaemonFile> daemon = RunningDaemon(state_dir);
+  if (!absl::IsNotFound(daemon.status())) return daemon;
+  return absl::UnavailableError(absl::StrCat("no acceld runs in ", state_dir.string()));
+}
+
 // Why nothing answers is an answer to `status`, not an error of it.
-absl::StatusOr<ExitCode> Status(Context& context) {
+absl::StatusOr<ExitCode> Status(Context& context, const std::string& state_dir) {
+  if (!state_dir.empty()) {
+    ACCEL_ASSIGN_OR_RETURN(const DaemonFile daemon, RunningDaemonAt(fs::absolute(state_dir)));
+    context.address = daemon.listen_addresses.front();
+  }
   absl::Status health;
   v1::Node node;
   const absl::StatusOr<std::unique_ptr<client::Client>> client = context.Connect();
@@ -142,8 +158,9 @@ void AddStart(CLI::App* daemon, Context& context) {
              "Address of the API, unix:PATH or IP:PORT on loopback (repeatable; default "
              "acceld.sock in the state folder)");
   repeatable("--data-root", options->data_roots, "Folder for data files, NAME=PATH (repeatable)");
-  start->add_option("--metrics-address", options->metrics_address,
-                    "Address of the Prometheus endpoint, IP:PORT");
+  start->add_option(
+      "--metrics-address", options->metrics_address,
+      "Address of the Prometheus endpoint, IP:PORT on loopback, or off (default as acceld's)");
   start->add_option("--program", options->program,
                     "Path of acceld (default: beside accelctl, else on PATH)");
   start->add_option("--timeout", options->timeout_seconds, "Seconds until it must serve (30)")
@@ -163,6 +180,13 @@ void AddStop(CLI::App* daemon, Context& context) {
              [&context, state_dir, timeout] { return Stop(context, *state_dir, *timeout); });
 }
 
+void AddStatus(CLI::App* daemon, Context& context) {
+  CLI::App* status = daemon->add_subcommand("status", "Show whether the daemon serves");
+  auto state_dir = std::make_shared<std::string>();
+  status->add_option("--state-dir", *state_dir, "Look for it in this folder");
+  SetCommand(status, context, [&context, state_dir] { return Status(context, *state_dir); });
+}
+
 }  // namespace
 
 void AddDaemonCommands(CLI::App* app, Context& context) {
@@ -170,8 +194,7 @@ void AddDaemonCommands(CLI::App* app, Context& context) {
   daemon->require_subcommand(1);
   AddStart(daemon, context);
   AddStop(daemon, context);
-  SetCommand(daemon->add_subcommand("status", "Show whether the daemon serves"), context,
-             [&context] { return Status(context); });
+  AddStatus(daemon, context);
 }
 
 }  // namespace accel::cli

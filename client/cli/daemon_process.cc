@@ -78,7 +78,7 @@ absl::StatusOr<pid_t> Spawn(const Io& io, const DaemonOptions& options, const Fd
   Fd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return ErrnoStatus("cannot open", "/dev/null", errno);
   ProcessOptions process;
-  process.argv = {options.program.string(), "--state-dir", options.state_dir.string()};
+  process.argv = {options.program.string(), "--state_dir", options.state_dir.string()};
   process.argv.insert(process.argv.end(), options.arguments.begin(), options.arguments.end());
   for (const auto& [name, value] : io.environment) {
     process.environment.push_back(absl::StrCat(name, "=", value));

@@ -22,7 +22,7 @@ struct DaemonOptions {
   std::filesystem::path program;
   // Created, owner-only, where it does not exist. acceld.log in it gets the daemon's output.
   std::filesystem::path state_dir;
-  // Flags after --state-dir.
+  // Flags after --state_dir.
   std::vector<std::string> arguments;
   // Until it serves.
   absl::Duration timeout = absl::Seconds(30);

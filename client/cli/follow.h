@@ -21,7 +21,7 @@ struct FollowOutcome {
 absl::StatusOr<FollowOutcome> FollowJob(Context& context, client::Client& client,
                                         const std::string& name);
 
-// `jobs/mnist succeeded after 12s, 790 steps`, with the failure where there is one.
+// `jobs/mnist SUCCEEDED after 12s, 790 steps`, with the failure where there is one.
 std::string OutcomeLine(const v1::Job& job);
 
 }  // namespace accel::cli

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -69,8 +68,7 @@ std::string ExactNumber(double value) {
 
 std::string StateName(v1::Job::State state) {
   const std::string name = v1::Job::State_Name(state);
-  return name.empty() ? absl::StrCat("state ", static_cast<int>(state))
-                      : absl::AsciiStrToLower(name);
+  return name.empty() ? absl::StrCat("STATE ", static_cast<int>(state)) : name;
 }
 
 bool IsTerminal(v1::Job::State state) {

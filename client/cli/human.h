@@ -28,7 +28,7 @@ std::string ExactNumber(double value);
 
 absl::Time ToTime(const google::protobuf::Timestamp& time);
 
-// RUNNING as `running`; the number of a state that this client does not know.
+// `RUNNING`; `STATE <number>` for a state that this client does not know.
 std::string StateName(v1::Job::State state);
 
 bool IsTerminal(v1::Job::State state);

@@ -113,7 +113,7 @@ absl::StatusOr<ExitCode> List(Context& context, const std::vector<std::string>& 
                               bool names_only) {
   std::vector<v1::Job::State> states;
   for (const std::string& name : state_names) {
-    v1::Job::State_Parse(absl::AsciiStrToUpper(name), &states.emplace_back());
+    v1::Job::State_Parse(name, &states.emplace_back());
   }
   ACCEL_ASSIGN_OR_RETURN(const auto client, context.Connect());
   ACCEL_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, client->ListAllJobs(states));
@@ -121,7 +121,7 @@ absl::StatusOr<ExitCode> List(Context& context, const std::vector<std::string>& 
     for (const v1::Job& job : jobs)
       context.io.out << absl::StripPrefix(job.name(), "jobs/") << '\n';
   } else if (context.Format() != OutputFormat::kTable) {
-    PrintList(context.io.out, context.Format(), Pointers(jobs));
+    PrintList(context.io.out, context.Format(), "jobs", Pointers(jobs));
   } else if (jobs.empty()) {
     context.Note("no jobs; submit one with: accelctl submit FILE");
   } else {
@@ -163,8 +163,8 @@ void AddList(CLI::App* app, Context& context) {
                   ->expected(1)
                   ->take_all(),
               context,
-              {"queued", "starting", "running", "pausing", "paused", "stopping", "succeeded",
-               "failed", "cancelled"});
+              {"QUEUED", "STARTING", "RUNNING", "PAUSING", "PAUSED", "STOPPING", "SUCCEEDED",
+               "FAILED", "CANCELLED"});
   list->add_flag("--names", *names_only, "Print names only, one a line");
   SetCommand(list, context,
              [&context, states, names_only] { return List(context, *states, *names_only); });

@@ -39,20 +39,23 @@ void PrintMessage(std::ostream& out, OutputFormat format,
                                                    : config::FormatJson(message));
 }
 
-void PrintList(std::ostream& out, OutputFormat format,
+void PrintList(std::ostream& out, OutputFormat format, const std::string& field,
                const std::vector<const google::protobuf::Message*>& messages) {
-  if (format == OutputFormat::kJson || messages.empty()) {
+  if (format == OutputFormat::kJson) {
     Json list = Json::array();
     for (const google::protobuf::Message* message : messages) list.push_back(ToJson(*message));
-    out << list.dump(2) << '\n';
+    Json answer;
+    answer[field] = std::move(list);
+    out << answer.dump(2) << '\n';
     return;
   }
+  out << field << (messages.empty() ? ": []\n" : ":\n");
   for (const google::protobuf::Message* message : messages) {
     const std::string yaml = config::FormatYaml(*message);
-    absl::string_view prefix = "- ";
+    absl::string_view prefix = "  - ";
     for (absl::string_view line : absl::StrSplit(absl::StripSuffix(yaml, "\n"), '\n')) {
       out << (line.empty() ? "" : prefix) << line << '\n';
-      prefix = "  ";
+      prefix = "    ";
     }
   }
 }

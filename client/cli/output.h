@@ -13,8 +13,9 @@ namespace accel::cli {
 // One message as a document of JSON or YAML; not for kTable.
 void PrintMessage(std::ostream& out, OutputFormat format, const google::protobuf::Message& message);
 
-// A list: a JSON array, or a YAML sequence.
-void PrintList(std::ostream& out, OutputFormat format,
+// All pages of a List method as one answer: a document with the list under `field`, also when it is
+// empty.
+void PrintList(std::ostream& out, OutputFormat format, const std::string& field,
                const std::vector<const google::protobuf::Message*>& messages);
 
 // One row of a stream: a line of JSON, or a YAML document after `---`. Flushes.

@@ -103,7 +103,7 @@ std::vector<std::pair<int, std::string>> ProgressState::Details() const {
 
 std::string ProgressState::Bar(int width) const {
   std::string head = EscapeControls(label_);
-  if (state_ != "running") absl::StrAppend(&head, "  ", state_);
+  if (state_ != StateName(v1::Job::RUNNING)) absl::StrAppend(&head, "  ", state_);
   const std::optional<double> fraction = Fraction();
   if (!fraction.has_value() && step_ == 0) {
     return head.substr(0, static_cast<size_t>(std::max(width, 0)));
@@ -126,7 +126,7 @@ std::string ProgressState::Bar(int width) const {
 
 std::string ProgressState::Line() const {
   std::string line = absl::StrCat(EscapeControls(label_), ": ");
-  if (state_ != "running") absl::StrAppend(&line, state_, "  ");
+  if (state_ != StateName(v1::Job::RUNNING)) absl::StrAppend(&line, state_, "  ");
   absl::StrAppend(&line, "step ", Steps());
   if (const std::optional<double> fraction = Fraction(); fraction.has_value()) {
     absl::StrAppendFormat(&line, " (%.0f%%)", std::floor(*fraction * 100));

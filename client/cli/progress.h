@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "accel/v1/telemetry.pb.h"
+#include "client/cli/human.h"
 
 namespace accel::cli {
 
@@ -50,7 +51,7 @@ class ProgressState {
   std::optional<double> Fraction() const;
 
   std::string label_;
-  std::string state_ = "queued";
+  std::string state_ = StateName(v1::Job::QUEUED);
   int64_t step_ = 0;
   int64_t total_steps_ = 0;
   int64_t epoch_ = 0;

@@ -39,13 +39,7 @@ std::string ClockTime(const google::protobuf::Timestamp& time, absl::TimeZone zo
 }  // namespace
 
 std::string EventLine(const v1::EventRecord& event, absl::TimeZone zone) {
-  std::string line = ClockTime(event.time(), zone);
-  if (event.has_state_changed()) {
-    absl::StrAppend(&line, "  ", StateName(event.state_changed().from()), " -> ",
-                    StateName(event.state_changed().to()));
-  }
-  if (!event.message().empty()) absl::StrAppend(&line, "  ", event.message());
-  return line;
+  return absl::StrCat(ClockTime(event.time(), zone), "  ", event.message());
 }
 
 std::string LogLine(const v1::LogRecord& record, bool with_time, absl::TimeZone zone) {

@@ -11,7 +11,7 @@ namespace accel::cli {
 // Rows of a job's record as lines of text, without the line end. Texts of others are as they came,
 // unescaped.
 
-// `12:30:01  starting -> running  message`.
+// `12:30:01.250  state STARTING -> RUNNING`.
 std::string EventLine(const v1::EventRecord& event, absl::TimeZone zone);
 
 // `rank 0 | text`, or `supervisor | text`; with the time in front where wanted.

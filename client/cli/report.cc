@@ -31,7 +31,7 @@ std::string Advice(const Context& context, const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
       return context.job.empty() ? "" : absl::StrCat("see its state with: accelctl get ", job);
     case absl::StatusCode::kResourceExhausted:
-      return "try again later; see what runs with: accelctl list --state running";
+      return "try again later; see what runs with: accelctl list --state RUNNING";
     case absl::StatusCode::kUnimplemented:
       return "leave it out, or use a daemon that has it; see its version with: accelctl node";
     case absl::StatusCode::kInternal:

@@ -51,9 +51,7 @@ fs::path FolderOf(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-absl::Status SyncFolder(const fs::path& folder) {
-  return SyncPath(folder, O_RDONLY | O_DIRECTORY);
-}
+absl::Status SyncFolder(const fs::path& folder) { return SyncPath(folder, O_RDONLY | O_DIRECTORY); }
 
 absl::Status SyncTree(const fs::path& root) {
   std::error_code error;

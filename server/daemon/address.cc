@@ -70,27 +70,38 @@ absl::Status ProbeUnix(const Address& address) {
   return absl::OkStatus();
 }
 
-absl::Status ProbeTcp(const Address& address) {
-  sockaddr_storage name{};
+struct SocketName {
+  sockaddr_storage storage{};
   socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+SocketName NameOf(const Address& address) {
+  SocketName name;
   if (absl::StrContains(address.host, ':')) {
-    auto* const v6 = reinterpret_cast<sockaddr_in6*>(&name);
+    auto* const v6 = reinterpret_cast<sockaddr_in6*>(&name.storage);
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(static_cast<uint16_t>(address.port));
     inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
-    length = sizeof(*v6);
+    name.length = sizeof(*v6);
   } else {
-    auto* const v4 = reinterpret_cast<sockaddr_in*>(&name);
+    auto* const v4 = reinterpret_cast<sockaddr_in*>(&name.storage);
     v4->sin_family = AF_INET;
     v4->sin_port = htons(static_cast<uint16_t>(address.port));
     inet_pton(AF_INET, address.host.c_str(), &v4->sin_addr);
-    length = sizeof(*v4);
+    name.length = sizeof(*v4);
   }
-  Fd fd(socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return name;
+}
+
+absl::Status ProbeTcp(const Address& address) {
+  const SocketName name = NameOf(address);
+  Fd fd(socket(name.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   // As the servers do it, so that connections in TIME_WAIT do not count.
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&name), length) == 0) return absl::OkStatus();
+  if (bind(fd.get(), name.get(), name.length) == 0) return absl::OkStatus();
   if (errno == EADDRINUSE) return InUse(address);
   return ErrnoStatus("cannot bind", address.ToString(), errno);
 }
@@ -125,6 +136,13 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
                    "would have to guard any other address, are not implemented yet");
   }
   return address;
+}
+
+void TouchAddress(const Address& address) {
+  const SocketName name = NameOf(address);
+  const Fd fd(socket(name.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Refused where nobody listens any more.
+  static_cast<void>(connect(fd.get(), name.get(), name.length));
 }
 
 absl::Status ProbeAddress(const Address& address) {

@@ -33,6 +33,9 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text);
 // counts as free. Nothing stays bound.
 absl::Status ProbeAddress(const Address& address);
 
+// Connects to a TCP address and hangs up, which wakes whoever listens there.
+void TouchAddress(const Address& address);
+
 }  // namespace accel::daemon
 
 #endif  // ACCEL_SERVER_DAEMON_ADDRESS_H_

@@ -2,10 +2,12 @@
 
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "core/base/status_macros.h"
 
 namespace accel::daemon {
@@ -26,6 +28,17 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
     return absl::InternalError(
         absl::StrCat("cannot listen on ", address.ToString(), ": ", error.what()));
   }
+}
+
+// The library's listener looks only every two seconds whether it should end, or after a connection.
+MetricsEndpoint::~MetricsEndpoint() {
+  absl::Notification closed;
+  std::thread closing([&] {
+    exposer_.reset();
+    closed.Notify();
+  });
+  while (!closed.WaitForNotificationWithTimeout(absl::Milliseconds(20))) TouchAddress(address_);
+  closing.join();
 }
 
 }  // namespace accel::daemon

@@ -17,6 +17,9 @@ class MetricsEndpoint {
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const Address& address, const std::shared_ptr<prometheus::Registry>& registry);
 
+  // Closes the endpoint; scrapes that are being answered are finished.
+  ~MetricsEndpoint();
+
   // With the port that was bound.
   const Address& address() const { return address_; }
 
@@ -25,7 +28,7 @@ class MetricsEndpoint {
       : address_(std::move(address)), exposer_(std::move(exposer)) {}
 
   const Address address_;
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
 };
 
 }  // namespace accel::daemon

@@ -27,8 +27,7 @@ constexpr char kManifest[] = "manifest.json";
 absl::StatusOr<std::vector<Checkpoint::File>> ReadManifest(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kManifest;
   ACCEL_ASSIGN_OR_RETURN(const std::string text, FileSystem::Real().Read(path));
-  const auto manifest =
-      nlohmann::json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  const auto manifest = nlohmann::json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
   const absl::Status malformed =
       absl::DataLossError(absl::StrCat(path.string(), " is no checkpoint's manifest"));
   if (!manifest.is_object() || !manifest.contains("files") || !manifest["files"].is_array()) {
@@ -63,9 +62,7 @@ int64_t NextCheckpoint(const fs::path& directory, int64_t first) {
 }
 
 CheckpointCollector::CheckpointCollector(int world_size, std::string job_name, fs::path directory)
-    : world_size_(world_size),
-      job_name_(std::move(job_name)),
-      directory_(std::move(directory)) {}
+    : world_size_(world_size), job_name_(std::move(job_name)), directory_(std::move(directory)) {}
 
 std::optional<WrittenCheckpoint> CheckpointCollector::Add(int rank,
                                                           const CheckpointReport& report) {

@@ -62,8 +62,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Listen(EventLoop& 
   if (listen(socket.get(), static_cast<int>(kMaxClients)) != 0) {
     return ErrnoStatus("cannot listen on", path, errno);
   }
-  return std::unique_ptr<ControlServer>(new ControlServer(
-      loop, std::move(socket), path, std::move(snapshot), std::move(on_command)));
+  return std::unique_ptr<ControlServer>(
+      new ControlServer(loop, std::move(socket), path, std::move(snapshot), std::move(on_command)));
 }
 
 ControlServer::ControlServer(EventLoop& loop, Fd socket, fs::path path, Snapshot snapshot,

@@ -21,9 +21,9 @@
 
 namespace accel::supervisor {
 
-// The job's status and what is written of it, in the loop's thread. Rows are committed in batches of
-// kCommitInterval; a change of the state at once. While the record cannot be written, everything is
-// kept and tried again.
+// The job's status and what is written of it, in the loop's thread. Rows are committed in batches
+// of kCommitInterval; a change of the state at once. While the record cannot be written, everything
+// is kept and tried again.
 class JobRecord {
  public:
   static constexpr absl::Duration kCommitInterval = absl::Milliseconds(40);

@@ -26,8 +26,8 @@ class MessageConnection {
 
   // Reads what is there, up to a bound that keeps other descriptors from starving, and hands over
   // each complete message. OUT_OF_RANGE at the peer's end, UNAVAILABLE when that comes within a
-  // message, DATA_LOSS when a message is too long; otherwise the first error of `on_frame`. After an
-  // error nothing more can be read.
+  // message, DATA_LOSS when a message is too long; otherwise the first error of `on_frame`. After
+  // an error nothing more can be read.
   absl::Status ReadAvailable(OnFrame on_frame);
 
   // Queues a message and sends what can be sent now. UNAVAILABLE when the peer is gone,

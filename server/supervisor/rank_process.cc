@@ -76,9 +76,9 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(EventLoop& loop,
     WaitFor(pid, &status);
     return absl::ErrnoToStatus(error, "cannot open a pidfd");
   }
-  return std::unique_ptr<RankProcess>(
-      new RankProcess(loop, observer, options.rank, pid, std::move(pidfd), std::move(channel.first),
-                      std::move(out.first), std::move(err.first)));
+  return std::unique_ptr<RankProcess>(new RankProcess(loop, observer, options.rank, pid,
+                                                      std::move(pidfd), std::move(channel.first),
+                                                      std::move(out.first), std::move(err.first)));
 }
 
 RankProcess::RankProcess(EventLoop& loop, WorkerObserver& observer, int rank, pid_t pid, Fd pidfd,
@@ -160,10 +160,9 @@ bool RankProcess::ReadOutput(Output& output, size_t max_bytes) {
     if (got < 0 && errno == EAGAIN) return true;
     if (got <= 0) return false;
     total += static_cast<size_t>(got);
-    output.splitter.Feed({chunk, static_cast<size_t>(got)},
-                         [&](std::string text, bool truncated) {
-                           observer_.OnLine(rank_, output.source, std::move(text), truncated);
-                         });
+    output.splitter.Feed({chunk, static_cast<size_t>(got)}, [&](std::string text, bool truncated) {
+      observer_.OnLine(rank_, output.source, std::move(text), truncated);
+    });
   }
   return true;
 }

@@ -18,8 +18,9 @@
 namespace accel::supervisor {
 
 // What is to go into the job's record, kept until it is durable: when the disk is full the job goes
-// on, and a later Commit writes what was kept. Beyond a bound the oldest log lines are given up, then
-// the oldest metrics, never events; a Warning event with the subject `record` says how many rows.
+// on, and a later Commit writes what was kept. Beyond a bound the oldest log lines are given up,
+// then the oldest metrics, never events; a Warning event with the subject `record` says how many
+// rows.
 class RecordBuffer {
  public:
   static constexpr size_t kDefaultMaxBytes = 64 << 20;

@@ -1,7 +1,5 @@
 #include "server/supervisor/supervisor.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -12,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/record/reader.h"
 #include "google/protobuf/util/time_util.h"
+#include "server/supervisor/job_folder.h"
 #include "spdlog/spdlog.h"
 
 namespace accel::supervisor {
@@ -41,53 +39,8 @@ using accel::v1::MetricRecord;
 using accel::v1::Progress;
 using google::protobuf::util::TimeUtil;
 
-constexpr char kLaunchFile[] = "launch.pb";
-constexpr char kLockFile[] = "supervisor.lock";
-constexpr char kRecordFile[] = "job.db";
-constexpr char kCheckpointsFolder[] = "checkpoints";
 // How long the daemon's connections may take to read the last message.
 constexpr absl::Duration kTellGrace = absl::Seconds(1);
-
-bool IsTerminal(Job::State state) {
-  return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED;
-}
-
-absl::StatusOr<JobLaunch> ReadLaunch(const fs::path& job_dir) {
-  const fs::path path = job_dir / kLaunchFile;
-  ACCEL_ASSIGN_OR_RETURN(const std::string contents, FileSystem::Real().Read(path));
-  JobLaunch launch;
-  if (!launch.ParseFromString(contents) || launch.job().name().empty() ||
-      launch.worker_path().empty()) {
-    return absl::DataLossError(absl::StrCat(path.string(), " does not describe a job"));
-  }
-  return launch;
-}
-
-absl::StatusOr<Fd> Lock(const fs::path& job_dir) {
-  const fs::path path = job_dir / kLockFile;
-  Fd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock.valid()) return ErrnoStatus("cannot open", path, errno);
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) return ErrnoStatus("cannot lock", path, errno);
-  return absl::FailedPreconditionError(
-      absl::StrCat("another supervisor runs the job in ", job_dir.string()));
-}
-
-// Where an earlier supervisor left the job; a job that has not begun is queued.
-absl::StatusOr<JobStatus> ReadStatus(const fs::path& record) {
-  JobStatus queued;
-  queued.set_state(Job::QUEUED);
-  auto reader = record::Reader::Open(record);
-  if (absl::IsNotFound(reader.status())) return queued;
-  ACCEL_RETURN_IF_ERROR(reader.status());
-  absl::StatusOr<JobStatus> status = (*reader)->ReadStatus();
-  if (absl::IsNotFound(status.status())) return queued;
-  if (status.ok() && IsTerminal(status->state())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the job has ended: its state is ", Job::State_Name(status->state())));
-  }
-  return status;
-}
 
 int WorldSize(const JobLaunch& launch) {
   const accel::v1::JobSpec& spec = launch.job().spec();
@@ -98,21 +51,20 @@ int WorldSize(const JobLaunch& launch) {
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(EventLoop& loop,
                                                              const SupervisorOptions& options) {
-  ACCEL_ASSIGN_OR_RETURN(Fd lock, Lock(options.job_dir));
-  ACCEL_ASSIGN_OR_RETURN(JobLaunch launch, ReadLaunch(options.job_dir));
-  const fs::path path = options.job_dir / kRecordFile;
-  ACCEL_ASSIGN_OR_RETURN(JobStatus status, ReadStatus(path));
-  ACCEL_RETURN_IF_ERROR(CreatePrivateDirectories(options.job_dir / kCheckpointsFolder));
-  ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<record::Writer> writer, record::Writer::Open(path));
-  std::unique_ptr<Supervisor> supervisor(new Supervisor(loop, options, std::move(launch),
-                                                        std::move(lock), std::move(writer),
-                                                        std::move(status)));
+  const JobFolder folder{options.job_dir};
+  ACCEL_ASSIGN_OR_RETURN(Fd lock, folder.Lock());
+  ACCEL_ASSIGN_OR_RETURN(JobLaunch launch, folder.ReadLaunch());
+  ACCEL_ASSIGN_OR_RETURN(JobStatus status, folder.ReadStatus());
+  ACCEL_RETURN_IF_ERROR(CreatePrivateDirectories(folder.checkpoints()));
+  ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<record::Writer> writer,
+                         record::Writer::Open(folder.record()));
+  std::unique_ptr<Supervisor> supervisor(new Supervisor(
+      loop, options, std::move(launch), std::move(lock), std::move(writer), std::move(status)));
   Supervisor* const self = supervisor.get();
-  ACCEL_ASSIGN_OR_RETURN(
-      supervisor->control_,
-      ControlServer::Listen(
-          loop, options.job_dir, [self] { return self->record_.Committed(); },
-          [self](const ToSupervisor& command) { self->OnCommand(command); }));
+  ACCEL_ASSIGN_OR_RETURN(supervisor->control_,
+                         ControlServer::Listen(
+                             loop, options.job_dir, [self] { return self->record_.Committed(); },
+                             [self](const ToSupervisor& command) { self->OnCommand(command); }));
   return supervisor;
 }
 
@@ -130,7 +82,7 @@ Supervisor::Supervisor(EventLoop& loop, const SupervisorOptions& options, JobLau
                   record_.AddWarning(subject, message);
                 }),
       steps_(world_size_),
-      checkpoints_(world_size_, launch_.job().name(), options.job_dir / kCheckpointsFolder),
+      checkpoints_(world_size_, launch_.job().name(), JobFolder{options.job_dir}.checkpoints()),
       out_of_memory_(options.memory_events),
       cuts_(world_size_, [this](const ToWorker& message) {
         if (workers_ != nullptr) workers_->Broadcast(message);
@@ -140,7 +92,7 @@ Supervisor::~Supervisor() = default;
 
 void Supervisor::Start() {
   if (record_.state() != Job::STARTING) record_.ChangeState(Job::STARTING);
-  trackers_.Start(launch_.job(), options_.job_dir, options_.job_dir / kRecordFile);
+  trackers_.Start(launch_.job(), options_.job_dir, JobFolder{options_.job_dir}.record());
   const int attempt = record_.status().attempts_size() + 1;
   auto workers = StartWorkers(attempt);
   if (!workers.ok()) {
@@ -157,7 +109,7 @@ void Supervisor::Start() {
 }
 
 absl::StatusOr<std::unique_ptr<WorkerSet>> Supervisor::StartWorkers(int attempt) {
-  const fs::path checkpoints = options_.job_dir / kCheckpointsFolder;
+  const fs::path checkpoints = JobFolder{options_.job_dir}.checkpoints();
   StartAttempt start;
   start.set_job_name(launch_.job().name());
   *start.mutable_spec() = launch_.job().spec();
@@ -240,8 +192,8 @@ void Supervisor::OnReport(int rank, const WorkerReport& report) {
 void Supervisor::OnReady(int rank, const Ready& ready) {
   ranks_[rank].ready = true;
   ranks_[rank].step = ready.first_step();
-  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.ready; })) return;
   total_steps_ = ready.total_steps();
+  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.ready; })) return;
   Progress progress;
   progress.set_step(ready.first_step());
   progress.set_total_steps(ready.total_steps());
@@ -279,6 +231,12 @@ void Supervisor::OnFinished(int rank, const Finished& finished) {
   ranks_[rank].finished = finished;
   ranks_[rank].step = finished.step();
   cuts_.OnFinished(rank);
+  // The last steps may have had no report of their own.
+  const Progress& progress = record_.status().progress();
+  if (finished.step() > progress.step() &&
+      std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.finished; })) {
+    record_.SetProgress(finished.step(), progress.epoch());
+  }
   loop_.RunAfter(options_.exit_grace, [this, rank] { KillUnlessExited(rank); });
 }
 
@@ -335,8 +293,8 @@ void Supervisor::OnExit(int rank, int wait_status) {
     exit.rank = rank;
     exit.wait_status = wait_status;
     exit.finished = ranks_[rank].finished.has_value();
-    exit.out_of_memory = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
-                         out_of_memory_.HasRisen();
+    exit.out_of_memory =
+        WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && out_of_memory_.HasRisen();
     exit.step = StepBegun(rank);
     judge_.OnExit(exit);
   }

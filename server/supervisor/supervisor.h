@@ -102,8 +102,8 @@ class Supervisor final : private WorkerObserver {
   };
 
   Supervisor(EventLoop& loop, const SupervisorOptions& options,
-             accel::internal::v1::JobLaunch launch, Fd lock,
-             std::unique_ptr<record::Writer> writer, accel::internal::v1::JobStatus status);
+             accel::internal::v1::JobLaunch launch, Fd lock, std::unique_ptr<record::Writer> writer,
+             accel::internal::v1::JobStatus status);
 
   absl::StatusOr<std::unique_ptr<WorkerSet>> StartWorkers(int attempt);
   void OnCommand(const accel::internal::v1::ToSupervisor& command);

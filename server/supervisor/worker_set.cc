@@ -57,8 +57,7 @@ std::vector<std::string> WorkerEnvironment(
   for (const auto& [name, value] : environment) variables.push_back(absl::StrCat(name, "=", value));
   if (!environment.contains(std::string(kThreadsVariable))) {
     if (num_threads <= 0) {
-      num_threads =
-          std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world_size);
+      num_threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world_size);
     }
     variables.push_back(absl::StrCat(kThreadsVariable, "=", num_threads));
   }

@@ -21,8 +21,8 @@ namespace accel::supervisor {
 class WorkerSet {
  public:
   // Starts `world_size` workers and tells each what to train. `attempt` holds what is the same for
-  // all: rank, world size and store are filled in. The store's port is bound here and handed to rank
-  // 0 as a listening socket. An error leaves no process.
+  // all: rank, world size and store are filled in. The store's port is bound here and handed to
+  // rank 0 as a listening socket. An error leaves no process.
   static absl::StatusOr<std::unique_ptr<WorkerSet>> Start(
       EventLoop& loop, ProcessLauncher& launcher, const accel::internal::v1::JobLaunch& launch,
       accel::internal::v1::StartAttempt attempt, int world_size, WorkerObserver& observer);

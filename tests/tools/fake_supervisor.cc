@@ -75,7 +75,8 @@ class FakeSupervisor {
   }
 
   absl::Status Open() {
-    ACCEL_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Real().Read(job_dir_ / "launch.pb"));
+    ACCEL_ASSIGN_OR_RETURN(const std::string bytes,
+                           FileSystem::Real().Read(job_dir_ / "launch.pb"));
     if (!launch_.ParseFromString(bytes)) return absl::DataLossError("launch.pb cannot be read");
     ACCEL_ASSIGN_OR_RETURN(writer_, record::Writer::Open(job_dir_ / "job.db"));
     if (chdir(job_dir_.c_str()) != 0) return ErrnoStatus("cannot enter", job_dir_, errno);

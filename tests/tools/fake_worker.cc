@@ -1,5 +1,5 @@
-// A worker without LibTorch for tests of the supervisor: speaks worker.proto and does what the job's
-// label `rank<n>`, or else `all`, says: actions separated by ";", in order.
+// A worker without LibTorch for tests of the supervisor: speaks worker.proto and does what the
+// job's label `rank<n>`, or else `all`, says: actions separated by ";", in order.
 //
 //   ready               reports Ready with 1000 steps
 //   step:N              does N steps, one tick and one report each
@@ -7,11 +7,9 @@
 //   checkpoint:N        writes checkpoint N of the job's folder and reports it; N+1 removes N
 //   print:N             prints N lines to stdout
 //   environment         prints the environment, one variable a line
-//   child               starts a process that keeps stdout, stderr and the channel open, prints its id
-//   warn                reports a warning
-//   fail:CAUSE          reports a failure
-//   finish              reports Finished
-//   notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
+//   child               starts a process that keeps stdout, stderr and the channel open, prints its
+//   id warn                reports a warning fail:CAUSE          reports a failure finish reports
+//   Finished notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
 //   wait:NAME           waits until a rank notifies NAME
 //   exit:CODE           exits
 //   signal:N            ends on a signal

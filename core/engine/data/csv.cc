@@ -1,8 +1,8 @@
 #include "core/engine/data/csv.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "absl/strings/escaping.h"

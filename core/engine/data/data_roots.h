@@ -1,6 +1,7 @@
 #ifndef ACCEL_CORE_ENGINE_DATA_DATA_ROOTS_H_
 #define ACCEL_CORE_ENGINE_DATA_DATA_ROOTS_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>

@@ -1,8 +1,9 @@
 #include <ATen/ops/from_blob.h>
 
-#include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

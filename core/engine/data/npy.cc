@@ -1,4 +1,3 @@
-#include <ATen/ops/empty.h>
 #include <yaml-cpp/yaml.h>
 
 #include <string>

@@ -27,8 +27,16 @@ int64_t NumberOf(const absl::Status& status, absl::string_view url, int64_t abse
   return number;
 }
 
+// The first line, without what Gloo puts around its texts: `[<source file>:<line>] <text>. This is
+// typically caused by <advice>`.
 std::string FirstLine(absl::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
+  text = text.substr(0, text.find('\n'));
+  if (absl::StartsWith(text, "[/")) {
+    const size_t end = text.find("] ");
+    if (end != absl::string_view::npos) text.remove_prefix(end + 2);
+  }
+  text = text.substr(0, text.find(". This is typically caused by"));
+  return std::string(text);
 }
 
 // LibTorch's CPU allocator and Gloo throw general exceptions: only their texts tell them apart.

@@ -80,8 +80,7 @@ TEST_F(FilesTest, PublishMovesAWholeFolder) {
 TEST_F(FilesTest, PublishNeverReplaces) {
   fs::create_directory(root_ / "staging");
   fs::create_directory(root_ / "target");
-  EXPECT_TRUE(
-      absl::IsAlreadyExists(files_.PublishDirectory(root_ / "staging", root_ / "target")));
+  EXPECT_TRUE(absl::IsAlreadyExists(files_.PublishDirectory(root_ / "staging", root_ / "target")));
   EXPECT_TRUE(fs::exists(root_ / "staging"));
   EXPECT_TRUE(absl::IsNotFound(files_.PublishDirectory(root_ / "missing", root_ / "other")));
   EXPECT_FALSE(fs::exists(root_ / "other"));

@@ -93,8 +93,8 @@ TEST_F(MessageChannelTest, SendToAPeerThatIsGoneIsAnErrorAndNoSignal) {
 }
 
 TEST_F(MessageChannelTest, BrokenOffMessageIsDataLoss) {
-  for (const absl::string_view bytes : {absl::string_view("\x05\0", 2),
-                                        absl::string_view("\x05\0\0\0ab", 6)}) {
+  for (const absl::string_view bytes :
+       {absl::string_view("\x05\0", 2), absl::string_view("\x05\0\0\0ab", 6)}) {
     auto pair = *MakeSocketPair();
     ASSERT_EQ(send(pair.first.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));

@@ -70,8 +70,8 @@ TEST(ProcessTest, DescriptorsMaySwapAndKeepTheirNumbers) {
   ASSERT_LT(b, 10);
   ProcessOptions options;
   options.descriptors = {{a, b}, {b, a}};
-  const std::string command = "read x <&" + std::to_string(b) + "; read y <&" +
-                              std::to_string(a) + "; echo $x $y";
+  const std::string command =
+      "read x <&" + std::to_string(b) + "; read y <&" + std::to_string(a) + "; echo $x $y";
   EXPECT_EQ(RunShell(command, options).output, "first second\n");
 
   ASSERT_EQ(write(first.second.get(), "same\n", 5), 5);
@@ -101,8 +101,9 @@ TEST(ProcessTest, ChildHasDefaultSignals) {
 
 TEST(ProcessTest, SessionOfItsOwn) {
   // Field 6 of stat is the session.
-  const std::string own_session = "read -r a b c d e session rest < /proc/$$/stat; "
-                                  "test $session = $$ && echo leader || echo member";
+  const std::string own_session =
+      "read -r a b c d e session rest < /proc/$$/stat; "
+      "test $session = $$ && echo leader || echo member";
   EXPECT_EQ(RunShell(own_session).output, "member\n");
   ProcessOptions options;
   options.new_session = true;

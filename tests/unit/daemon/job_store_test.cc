@@ -64,8 +64,8 @@ TEST_F(JobStoreTest, RefusesAnIdTwice) {
 }
 
 TEST_F(JobStoreTest, ListsNewestFirstByState) {
-  for (const auto& [id, state] : {std::pair("a", Job::QUEUED), {"b", Job::FAILED},
-                                  {"c", Job::RUNNING}, {"d", Job::FAILED}}) {
+  for (const auto& [id, state] :
+       {std::pair("a", Job::QUEUED), {"b", Job::FAILED}, {"c", Job::RUNNING}, {"d", Job::FAILED}}) {
     StoredJob job = MakeJob(id, state);
     ASSERT_TRUE(store_->Insert(&job).ok());
   }

@@ -47,10 +47,10 @@ TEST_F(OptionsTest, Defaults) {
 }
 
 TEST_F(OptionsTest, FlagsMayBeRepeated) {
-  const CommandLine parsed = Parse({"--listen=127.0.0.1:0", "--listen=unix:/tmp/a.sock",
-                                    "--data_root=data=" + dir_.path().string(),
-                                    "--data_root=tmp=/tmp", "--metrics_address=off",
-                                    "--worker_env=A=b=c", "--max_world_size=3", "--max_ranks=5"});
+  const CommandLine parsed =
+      Parse({"--listen=127.0.0.1:0", "--listen=unix:/tmp/a.sock",
+             "--data_root=data=" + dir_.path().string(), "--data_root=tmp=/tmp",
+             "--metrics_address=off", "--worker_env=A=b=c", "--max_world_size=3", "--max_ranks=5"});
   ASSERT_TRUE(parsed.options.has_value());
   EXPECT_EQ(parsed.options->listen.size(), 2u);
   EXPECT_EQ(parsed.options->data_roots.at("data"), dir_.path());

@@ -54,9 +54,9 @@ TEST(ResourceNamesTest, CheckpointNames) {
   const auto name = ParseCheckpointName("jobs/a/checkpoints/12");
   EXPECT_EQ(name->job_id, "a");
   EXPECT_EQ(name->number, 12);
-  for (const char* const text : {"jobs/a", "jobs/a/checkpoints/", "jobs/a/checkpoints/-1",
-                                 "jobs/a/checkpoints/01", "jobs/a/checkpoints/x",
-                                 "jobs/a/traces/1"}) {
+  for (const char* const text :
+       {"jobs/a", "jobs/a/checkpoints/", "jobs/a/checkpoints/-1", "jobs/a/checkpoints/01",
+        "jobs/a/checkpoints/x", "jobs/a/traces/1"}) {
     EXPECT_FALSE(ParseCheckpointName(text).ok()) << text;
   }
 }

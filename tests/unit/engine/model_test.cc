@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
 
-#include <set>
-
 #include "absl/strings/match.h"
 #include "core/config/text_format.h"
 

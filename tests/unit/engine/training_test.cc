@@ -304,8 +304,9 @@ TEST_F(TrainingTest, FailedCheckpointIsAWarningAndTheFinalOneAnError) {
 }
 
 TEST_F(TrainingTest, LossThatIsNoNumberIsReportedAndWarnedOfOnce) {
-  auto* optimizer = start_.mutable_spec()->mutable_optimizer()->mutable_sgd();
-  optimizer->set_lr(1e30);
+  auto* train = start_.mutable_spec()->mutable_data()->mutable_train();
+  train->mutable_normalization()->set_scale(1e38);
+  start_.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_lr(1);
   start_.mutable_spec()->clear_schedule();
   Reports reports;
   Run(start_, &reports);
@@ -422,8 +423,15 @@ TEST(FailureTest, ExceptionsAreSortedByCause) {
               throw std::runtime_error("[/gloo/transport/tcp/pair.cc:1] Connection closed by peer");
             }),
             Failure::COLLECTIVE);
-  EXPECT_EQ(cause_of([] { at::ones({2}) + at::ones({3}); }), Failure::INTERNAL);
+  EXPECT_EQ(cause_of([] { at::ones({2}).add_(at::ones({3})); }), Failure::INTERNAL);
   EXPECT_EQ(cause_of([] { throw 1; }), Failure::INTERNAL);
+  const absl::Status gloo = Guarded("step", []() -> absl::Status {
+    throw std::runtime_error(
+        "[/src/gloo/transport/tcp/pair.cc:1] Read error [127.0.0.1]:1: Connection reset by peer. "
+        "This "
+        "is typically caused by a bug.");
+  });
+  EXPECT_EQ(gloo.message(), "step: Read error [127.0.0.1]:1: Connection reset by peer");
   const absl::Status marked = WithCause(absl::NotFoundError("x"), Failure::DATA);
   EXPECT_EQ(CauseOf(WithCause(marked, Failure::JOB)), Failure::DATA);
   EXPECT_TRUE(WithCause(absl::OkStatus(), Failure::JOB).ok());

@@ -58,8 +58,7 @@ TEST(FailureJudgeTest, ExitAfterAReportIsTheSameFailure) {
 
 TEST(FailureJudgeTest, OutOfMemoryKillerIsToldFromAUsersKill) {
   FailureJudge judge;
-  judge.OnExit(
-      {.rank = 1, .wait_status = Signalled(SIGKILL), .out_of_memory = true, .step = 412});
+  judge.OnExit({.rank = 1, .wait_status = Signalled(SIGKILL), .out_of_memory = true, .step = 412});
   judge.OnExit({.rank = 0, .wait_status = Signalled(SIGTERM), .out_of_memory = true, .step = 412});
   const Failure verdict = *judge.Verdict();
   EXPECT_EQ(verdict.cause(), Failure::OUT_OF_MEMORY);

@@ -28,8 +28,8 @@ TEST_F(JobControlTest, StopEndsAllRanksAtOneStep) {
   EXPECT_EQ(WaitForExit(), 0);
   EXPECT_EQ(RecordedStatus().SerializeAsString(), status.SerializeAsString());
   EXPECT_FALSE(status.has_failure());
-  EXPECT_THAT(States(), ElementsAre(Job::QUEUED, Job::STARTING, Job::RUNNING, Job::STOPPING,
-                                    Job::CANCELLED));
+  EXPECT_THAT(States(),
+              ElementsAre(Job::QUEUED, Job::STARTING, Job::RUNNING, Job::STOPPING, Job::CANCELLED));
   ExpectNoWorkers(status);
   // Every step was reported by all ranks, so the last row is the step that all of them stopped at.
   EXPECT_EQ(Metrics().back().step(), status.progress().step());
@@ -74,8 +74,8 @@ TEST_F(JobControlTest, JobThatFinishesBeforeTheStopTakesEffectSucceeds) {
   const Fd release(open((dir() / "stopping").c_str(), O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(AwaitState(*channel, Job::SUCCEEDED).state(), Job::SUCCEEDED);
   EXPECT_EQ(WaitForExit(), 0);
-  EXPECT_THAT(States(), ElementsAre(Job::QUEUED, Job::STARTING, Job::RUNNING, Job::STOPPING,
-                                    Job::SUCCEEDED));
+  EXPECT_THAT(States(),
+              ElementsAre(Job::QUEUED, Job::STARTING, Job::RUNNING, Job::STOPPING, Job::SUCCEEDED));
 }
 
 TEST_F(JobControlTest, FailureWhileStoppingIsACancelledJobWithAFailedAttempt) {
@@ -106,10 +106,7 @@ TEST_F(JobControlTest, StopAfterAFailureChangesNothing) {
 }
 
 TEST_F(JobControlTest, CheckpointOnRequest) {
-  launch_.mutable_job()
-      ->mutable_resolved_accelerator()
-      ->mutable_project_config()
-      ->set_iteration(7);
+  launch_.mutable_job()->mutable_resolved_accelerator()->mutable_project_config()->set_iteration(7);
   Start(2, {{"all", "ready;steps_until_cut;finish"}});
   auto channel = Connect();
   Await(*channel, [](const Status& s) { return s.progress().step() >= 2; });

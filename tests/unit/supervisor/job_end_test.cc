@@ -192,8 +192,8 @@ TEST_F(JobEndTest, MissingWorkerProgramFailsTheJob) {
   const Status status = RunToEnd(2, {});
   EXPECT_EQ(status.state(), Job::FAILED);
   EXPECT_EQ(status.failure().cause(), Failure::INTERNAL);
-  EXPECT_THAT(status.failure().message(),
-              AllOf(StartsWith("cannot start the workers"), HasSubstr("/nonexistent/accel-worker")));
+  EXPECT_THAT(status.failure().message(), AllOf(StartsWith("cannot start the workers"),
+                                                HasSubstr("/nonexistent/accel-worker")));
   EXPECT_EQ(status.attempts_size(), 0);
 }
 

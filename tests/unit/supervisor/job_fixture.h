@@ -44,8 +44,8 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// One job in a folder of its own, run by the real accel-supervisor with fake workers, and the daemon's
-// end of its control socket.
+// One job in a folder of its own, run by the real accel-supervisor with fake workers, and the
+// daemon's end of its control socket.
 class JobTest : public testing::Test {
  protected:
   using Status = accel::internal::v1::JobStatus;
@@ -58,17 +58,16 @@ class JobTest : public testing::Test {
     job.mutable_spec()->mutable_labels()->insert(labels.begin(), labels.end());
     if (launch_.worker_path().empty()) launch_.set_worker_path(ACCEL_FAKE_WORKER);
     (*launch_.mutable_worker_environment())["ACCEL_TEST"] = "yes";
-    ASSERT_TRUE(FileSystem::Real()
-                    .WriteDurably(dir() / "launch.pb", launch_.SerializeAsString())
-                    .ok());
+    ASSERT_TRUE(
+        FileSystem::Real().WriteDurably(dir() / "launch.pb", launch_.SerializeAsString()).ok());
   }
 
   void StartSupervisor() {
-    auto pid = ProcessLauncher::Real().Spawn(
-        {.argv = {ACCEL_SUPERVISOR, "--job_dir", dir().string()},
-         .environment = {"PATH=/usr/bin", "ACCEL_OF_SUPERVISOR=1"},
-         .descriptors = {},
-         .new_session = true});
+    auto pid =
+        ProcessLauncher::Real().Spawn({.argv = {ACCEL_SUPERVISOR, "--job_dir", dir().string()},
+                                       .environment = {"PATH=/usr/bin", "ACCEL_OF_SUPERVISOR=1"},
+                                       .descriptors = {},
+                                       .new_session = true});
     ASSERT_TRUE(pid.ok()) << pid.status();
     supervisor_ = *pid;
   }
@@ -199,9 +198,7 @@ class JobTest : public testing::Test {
     }
   }
 
-  void MakeFifo(const std::string& name) {
-    ASSERT_EQ(mkfifo((dir() / name).c_str(), 0600), 0);
-  }
+  void MakeFifo(const std::string& name) { ASSERT_EQ(mkfifo((dir() / name).c_str(), 0600), 0); }
 
   std::string Log() { return FileSystem::Real().Read(dir() / "supervisor.log").value_or(""); }
 

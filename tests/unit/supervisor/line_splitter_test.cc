@@ -57,8 +57,7 @@ TEST_F(LineSplitterTest, LineOfTheGreatestLengthIsWhole) {
 
 TEST_F(LineSplitterTest, LongerLineIsCutAndTheNextOneIsNot) {
   Feed(std::string(kMax + 1, 'x') + "\nshort\n");
-  EXPECT_THAT(lines_,
-              ElementsAre(Pair(std::string(kMax, 'x'), true), Pair("short", false)));
+  EXPECT_THAT(lines_, ElementsAre(Pair(std::string(kMax, 'x'), true), Pair("short", false)));
 }
 
 TEST_F(LineSplitterTest, EndlessLineTakesBoundedMemory) {

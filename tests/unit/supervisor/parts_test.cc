@@ -128,15 +128,14 @@ TEST(FlatConfigTest, NamesFieldsByPath) {
   (*spec.mutable_tracking()->mutable_config())["own"] = "1";
   (*spec.mutable_tracking()->mutable_config())["num_processes"] = "mine";
 
-  const tracking::ConfigMap expected = {
-      {"accelerator.init_process_group_kwargs.timeout", 90.0},
-      {"accelerator.mixed_precision", std::string("no")},
-      {"data.shuffle", false},
-      {"labels.team", std::string("vision")},
-      {"model.mlp.layer_sizes", std::string("[784,10]")},
-      {"num_processes", std::string("mine")},
-      {"optimizer.sgd.lr", 0.5},
-      {"own", std::string("1")}};
+  const tracking::ConfigMap expected = {{"accelerator.init_process_group_kwargs.timeout", 90.0},
+                                        {"accelerator.mixed_precision", std::string("no")},
+                                        {"data.shuffle", false},
+                                        {"labels.team", std::string("vision")},
+                                        {"model.mlp.layer_sizes", std::string("[784,10]")},
+                                        {"num_processes", std::string("mine")},
+                                        {"optimizer.sgd.lr", 0.5},
+                                        {"own", std::string("1")}};
   EXPECT_EQ(FlatConfig(job), expected);
 }
 

@@ -63,8 +63,7 @@ TEST(StepAggregatorTest, OneRankReportsAtOnce) {
 TEST(StepAggregatorTest, LossThatIsNoNumberStaysSo) {
   StepAggregator steps(2);
   steps.Add(0, Report(1, std::numeric_limits<double>::quiet_NaN(), 1, 1, 1));
-  EXPECT_TRUE(
-      std::isnan(steps.Add(1, Report(1, 1, 1, 1, 1))->values().at("train/loss").number()));
+  EXPECT_TRUE(std::isnan(steps.Add(1, Report(1, 1, 1, 1, 1))->values().at("train/loss").number()));
 }
 
 }  // namespace

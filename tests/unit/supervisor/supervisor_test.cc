@@ -63,8 +63,7 @@ TEST_F(SupervisorTest, KillOfTheOutOfMemoryKillerIsToldFromOthers) {
 TEST_F(SupervisorTest, ClosingGraceEndsInAKill) {
   options_.settle = absl::ZeroDuration();
   options_.close_grace = absl::ZeroDuration();
-  const Status status =
-      Run(2, {{"rank0", "ready;deaf;hang"}, {"rank1", "ready;step:1;exit:3"}});
+  const Status status = Run(2, {{"rank0", "ready;deaf;hang"}, {"rank1", "ready;step:1;exit:3"}});
   EXPECT_EQ(status.failure().rank(), 1);
 }
 

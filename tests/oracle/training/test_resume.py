@@ -1,0 +1,53 @@
+"""A run that goes on from a checkpoint ends with the very files of the run that was not interrupted."""
+
+import pytest
+import worker_harness
+from safetensors.torch import load_file
+from test_against_accelerate import CONVNET, PICTURES, gpt_job, job, make_data
+
+LOCAL_BUFFERS = {"ddp_kwargs": {"broadcast_buffers": False}}
+
+# name -> (spec, accelerator, world size). With three ranks sums depend on the order of additions.
+RUNS = {
+    "convnet_two_ranks": (job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES), {}, 2),
+    "convnet_local_buffers_three_ranks": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, data=PICTURES),
+        LOCAL_BUFFERS,
+        3,
+    ),
+    "gpt_three_ranks": (
+        gpt_job({"adam": {"lr": 0.003}}, schedule={"linear": {"warmup_steps": 5}}, clipping={"max_norm": 1.0}),
+        {"dataloader_config": {"use_seedable_sampler": True}},
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_resumed_run_is_exact(name, tmp_path):
+    spec, accelerator, world_size = RUNS[name]
+    make_data(tmp_path)
+    spec = {**spec, "loop": {**spec["loop"], "checkpoint_every_steps": 4}}
+    whole = worker_harness.train(spec, tmp_path, world_size, accelerator, checkpoints=tmp_path / "whole")
+    assert worker_harness.finished(whole) == "yes"
+    saved = whole[0].of("checkpoint")
+    assert len(saved) > 3
+
+    resume_dir = tmp_path / "whole" / str(saved[1].number)
+    resumed = worker_harness.train(
+        spec, tmp_path, world_size, accelerator, checkpoints=tmp_path / "resumed", resume_dir=resume_dir
+    )
+    assert worker_harness.finished(resumed) == "yes"
+    for before, after in zip(whole, resumed):
+        assert after.losses() == before.losses()[saved[1].step :]
+    assert [dict(m.values) for m in resumed[0].of("metrics")] == [
+        dict(m.values) for m in whole[0].of("metrics") if m.step > saved[1].step
+    ]
+    last = tmp_path / "whole" / str(saved[-1].number)
+    last_resumed = tmp_path / "resumed" / str(resumed[0].of("checkpoint")[-1].number)
+    names = sorted(path.name for path in last.iterdir())
+    assert names == sorted(path.name for path in last_resumed.iterdir())
+    for file in names:
+        if file.endswith(".safetensors"):
+            assert (last / file).read_bytes() == (last_resumed / file).read_bytes(), file
+    assert load_file(last / "optimizer.safetensors")
