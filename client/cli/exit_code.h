@@ -26,7 +26,7 @@ enum class ExitCode : int {
   kJobCancelled = 7,
   // Anything else.
   kOther = 8,
-  // Interrupted (128 + SIGINT); a job that was followed goes on or stops on its own.
+  // Interrupted (128 + SIGINT), before the job that was followed had ended.
   kInterrupted = 130,
 };
 

@@ -88,7 +88,7 @@ std::vector<std::pair<int, std::string>> ProgressState::Details() const {
   if (const std::optional<double> rate = rate_.StepsPerSecond(); rate.has_value() && *rate > 0) {
     details.emplace_back(3, *rate >= 1 ? absl::StrFormat("%.1f steps/s", *rate)
                                        : absl::StrFormat("%.1f s/step", 1 / *rate));
-    if (step_ < total_steps_) {
+    if (step_ < total_steps_ && state_ == StateName(v1::Job::RUNNING)) {
       const absl::Duration left = absl::Seconds(static_cast<double>(total_steps_ - step_) / *rate);
       details.emplace_back(4, absl::StrCat("eta ", HumanDuration(left)));
     }

@@ -96,8 +96,8 @@ absl::StatusOr<ExitCode> Run(Context& context, const SubmitOptions& options) {
   context.Note(absl::StrCat("submitted ", name));
   ACCEL_ASSIGN_OR_RETURN(const FollowOutcome outcome, FollowJob(context, *client, name));
   if (outcome.detached) {
-    context.Note(absl::StrCat(
-        name, " goes on without this command; follow it with: ", "accelctl watch ", context.job));
+    context.Note(absl::StrCat("left ", name, ", which was asked to stop; follow it with: ",
+                              "accelctl watch ", context.job));
     return ExitCode::kInterrupted;
   }
   const OutputFormat format = context.Format();

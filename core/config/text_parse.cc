@@ -1,8 +1,11 @@
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
 #include <limits>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +60,41 @@ absl::Status CheckText(absl::string_view text) {
     nlohmann::json(std::string(text)).dump();  // the strict encoder throws for bad UTF-8
   } catch (const nlohmann::json::exception&) {
     return absl::InvalidArgumentError("text is not UTF-8");
+  }
+  return absl::OkStatus();
+}
+
+// Notes where documents begin.
+class DocumentMarks : public YAML::EventHandler {
+ public:
+  const YAML::Mark& last() const { return last_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { last_ = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  YAML::Mark last_;
+};
+
+// Refuses what YAML::Load would leave unread. YAML::LoadAll does not serve: where a token belongs
+// to no document (`, a`), it reads empty documents without end.
+absl::Status CheckSingleDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentMarks marks;
+  if (parser.HandleNextDocument(marks) && parser.HandleNextDocument(marks)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(At(marks.last()), ": text beyond the only document that is allowed"));
   }
   return absl::OkStatus();
 }
@@ -371,14 +409,13 @@ absl::Status ParseMessage(absl::string_view text, Message* message) {
   ACCEL_RETURN_IF_ERROR(CheckText(text));
   FieldViolations violations;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.empty()) return absl::OkStatus();
-    if (documents.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(documents[1].Mark()), ": only one document is allowed"));
-    }
-    ACCEL_RETURN_IF_ERROR(SizeCheck().Visit(documents[0], 1));
-    if (!documents[0].IsNull()) Builder(&violations).Build(documents[0], "", message);
+    ACCEL_RETURN_IF_ERROR(CheckSingleDocument(std::string(text)));
+    const YAML::Node document = YAML::Load(std::string(text));
+    ACCEL_RETURN_IF_ERROR(SizeCheck().Visit(document, 1));
+    if (!document.IsNull()) Builder(&violations).Build(document, "", message);
+  } catch (const YAML::DeepRecursion& exception) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(At(exception.mark), ": more than ", kMaxDepth, " levels"));
   } catch (const YAML::Exception& exception) {
     return absl::InvalidArgumentError(absl::StrCat(At(exception.mark), ": ", exception.msg));
   }

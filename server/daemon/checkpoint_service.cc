@@ -25,14 +25,16 @@ absl::Status CheckpointService::List(const accel::v1::ListCheckpointsRequest& re
   ACCEL_ASSIGN_OR_RETURN(std::vector<accel::v1::Checkpoint> checkpoints,
                          ReadCheckpoints(environment_->jobs->jobs_dir(), id));
   int64_t last = 0;
+  size_t bytes = 0;
   for (accel::v1::Checkpoint& checkpoint : checkpoints) {
     ACCEL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(checkpoint.name()));
     if (name.number >= before) continue;
-    if (response->checkpoints_size() == page_size) {
+    if (response->checkpoints_size() == page_size || bytes >= kPageBytes) {
       response->set_next_page_token(MakePageToken(filter, last));
       break;
     }
     last = name.number;
+    bytes += checkpoint.ByteSizeLong();
     *response->add_checkpoints() = std::move(checkpoint);
   }
   return absl::OkStatus();

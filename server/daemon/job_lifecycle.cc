@@ -122,7 +122,7 @@ void JobManager::AttachSupervisor(ActiveJob* active, SupervisorProcess process) 
 void JobManager::RunScheduler() {
   while (true) {
     std::vector<std::shared_ptr<SupervisorHandle>> ended;
-    std::optional<std::string> next;
+    std::optional<Job> next;
     {
       absl::MutexLock lock(&mutex_);
       const bool retry = unsaved_ > 0 || admission_failed_;
@@ -132,37 +132,39 @@ void JobManager::RunScheduler() {
       ended.swap(ended_handles_);
       admission_failed_ = false;
       SaveUnsaved();
-      if (admitting_) next = queue_.Admit();
+      if (admitting_) next = AdmitNext();
       queue_changed_ = next.has_value();
     }
-    if (next.has_value()) StartJob(*next);
+    if (next.has_value()) Launch(*next);
   }
 }
 
-void JobManager::StartJob(const std::string& job_id) {
-  Job job;
-  {
-    absl::MutexLock lock(&mutex_);
-    ActiveJob* const active = FindActive(job_id);
-    StoredJob next = active->stored;
-    *next.job.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(NowMicros(clock_));
-    next.job.set_state(Job::STARTING);
-    if (const absl::Status status = store_->Update(next); !status.ok()) {
-      spdlog::error("job {}: waits, its start cannot be stored: {}", job_id,
-                    std::string(status.message()));
-      queue_.PutBack(job_id, RanksOf(next.job));
-      queue_changed_ = false;
-      admission_failed_ = true;
-      return;
-    }
-    active->stored = std::move(next);
-    NoteTransition(active->stored.job, Job::QUEUED);
-    job = active->stored.job;
+std::optional<Job> JobManager::AdmitNext() {
+  const std::optional<std::string> job_id = queue_.Admit();
+  if (!job_id.has_value()) return std::nullopt;
+  ActiveJob* const active = FindActive(*job_id);
+  StoredJob next = active->stored;
+  *next.job.mutable_start_time() = TimeUtil::MicrosecondsToTimestamp(NowMicros(clock_));
+  next.job.set_state(Job::STARTING);
+  if (const absl::Status status = store_->Update(next); !status.ok()) {
+    spdlog::error("job {}: waits, its start cannot be stored: {}", *job_id,
+                  std::string(status.message()));
+    queue_.PutBack(*job_id, RanksOf(next.job));
+    admission_failed_ = true;
+    return std::nullopt;
   }
+  active->stored = std::move(next);
+  NoteTransition(active->stored.job, Job::QUEUED);
+  return active->stored.job;
+}
+
+void JobManager::Launch(const Job& job) {
+  const std::string job_id = JobIdOf(job);
   absl::StatusOr<LaunchedSupervisor> launched = launcher_->Launch(job);
   Watchers watchers;
   {
     absl::MutexLock lock(&mutex_);
+    // Still there: a job without a supervisor is only stopped by its new one.
     ActiveJob* const active = FindActive(job_id);
     if (launched.ok()) {
       active->stored.supervisor = launched->identity;

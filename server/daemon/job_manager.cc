@@ -155,17 +155,16 @@ absl::StatusOr<Job> JobManager::Get(const std::string& job_id) {
   return WithEtag(std::move(stored.job));
 }
 
-absl::StatusOr<std::vector<Job>> JobManager::List(int64_t before,
-                                                  absl::Span<const Job::State> states, int limit,
-                                                  int64_t* last_order) {
+absl::StatusOr<std::vector<ListedJob>> JobManager::List(int64_t before,
+                                                        absl::Span<const Job::State> states,
+                                                        int limit) {
   absl::MutexLock lock(&mutex_);
   ACCEL_ASSIGN_OR_RETURN(const std::vector<StoredJob> stored, store_->List(before, states, limit));
-  std::vector<Job> jobs;
+  std::vector<ListedJob> jobs;
   jobs.reserve(stored.size());
   for (const StoredJob& job : stored) {
     const ActiveJob* const active = FindActive(JobIdOf(job.job));
-    jobs.push_back(WithEtag(active != nullptr ? active->stored.job : job.job));
-    *last_order = job.order;
+    jobs.push_back({job.order, WithEtag(active != nullptr ? active->stored.job : job.job)});
   }
   return jobs;
 }
@@ -192,10 +191,15 @@ absl::StatusOr<Job> JobManager::Cancel(const std::string& job_id, double grace_s
     }
     response = WithEtag(next.job);
     const std::optional<AnsweredRequest> answer = Answered(key, response.SerializeAsString());
-    ACCEL_RETURN_IF_ERROR(store_->Update(next, PointerTo(answer)));
-    if (ActiveJob* const active = FindActive(job_id)) {
+    const absl::Status saved = store_->Update(next, PointerTo(answer));
+    ActiveJob* const active = FindActive(job_id);
+    const bool running = from != Job::QUEUED && !IsTerminal(from);
+    // A job must be stoppable on a full disk too, most of all the one that filled it.
+    if (!saved.ok() && !running) return saved;
+    if (active != nullptr) {
       active->stored = std::move(next);
-      handle = IsTerminal(from) ? nullptr : active->handle;
+      if (!saved.ok()) Save(active);
+      if (running) handle = active->handle;
     }
     if (response.state() != from) NoteTransition(response, from);
     if (queue_.Remove(job_id)) queue_changed_ = true;
@@ -226,7 +230,10 @@ absl::Status JobManager::RequestCheckpoint(const std::string& job_id, const Requ
     return WithErrorInfo(sent, "SUPERVISOR_UNREACHABLE", {{"job", job_id}});
   }
   const std::optional<AnsweredRequest> answer = Answered(key, "");
-  return answer.has_value() ? store_->AddAnswer(*answer) : absl::OkStatus();
+  if (!answer.has_value()) return absl::OkStatus();
+  const absl::Status kept = store_->AddAnswer(*answer);
+  // The same request at the same time was as good.
+  return absl::IsAlreadyExists(kept) ? absl::OkStatus() : kept;
 }
 
 absl::StatusOr<JobPulse> JobManager::Pulse(const std::string& job_id) {

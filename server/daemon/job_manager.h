@@ -60,6 +60,13 @@ struct NodeLoad {
   std::map<accel::v1::Job::State, int64_t> jobs;
 };
 
+// A job in a list.
+struct ListedJob {
+  // Place in the order of creation.
+  int64_t order = 0;
+  accel::v1::Job job;
+};
+
 // A repeatable request: its contents without the answer. An empty request_id means none.
 struct RequestKey {
   std::string method;
@@ -101,10 +108,10 @@ class JobManager : private SupervisorHandle::Owner {
   absl::StatusOr<accel::v1::Job> Preview(accel::v1::Job job);
 
   absl::StatusOr<accel::v1::Job> Get(const std::string& job_id);
-  // As JobStore::List; sets `last_order` to the order of the last one.
-  absl::StatusOr<std::vector<accel::v1::Job>> List(int64_t before,
-                                                   absl::Span<const accel::v1::Job::State> states,
-                                                   int limit, int64_t* last_order);
+  // As JobStore::List.
+  absl::StatusOr<std::vector<ListedJob>> List(int64_t before,
+                                              absl::Span<const accel::v1::Job::State> states,
+                                              int limit);
   absl::StatusOr<accel::v1::Job> Cancel(const std::string& job_id, double grace_seconds,
                                         const RequestKey& key);
   absl::Status Delete(const std::string& job_id, const RequestKey& key);
@@ -143,7 +150,10 @@ class JobManager : private SupervisorHandle::Owner {
   bool SchedulerHasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return stopping_ || queue_changed_ || !ended_handles_.empty();
   }
-  void StartJob(const std::string& job_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes the first job that may start out of the queue and writes its start down.
+  std::optional<accel::v1::Job> AdmitNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Starts the supervisor of such a job.
+  void Launch(const accel::v1::Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
   void AttachSupervisor(ActiveJob* active, SupervisorProcess process)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SaveUnsaved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -115,12 +115,17 @@ absl::Status JobService::List(const accel::v1::ListJobsRequest& request,
   const std::string filter = FilterOf(request);
   ACCEL_ASSIGN_OR_RETURN(const int64_t before, ParsePageToken(request.page_token(), filter,
                                                               std::numeric_limits<int64_t>::max()));
-  int64_t last_order = 0;
-  ACCEL_ASSIGN_OR_RETURN(std::vector<Job> jobs,
-                         environment_->jobs->List(before, states, page_size, &last_order));
-  for (Job& job : jobs) *response->add_jobs() = std::move(job);
-  if (response->jobs_size() == page_size) {
-    response->set_next_page_token(MakePageToken(filter, last_order));
+  ACCEL_ASSIGN_OR_RETURN(std::vector<ListedJob> jobs,
+                         environment_->jobs->List(before, states, page_size));
+  size_t bytes = 0;
+  for (ListedJob& listed : jobs) {
+    bytes += listed.job.ByteSizeLong();
+    *response->add_jobs() = std::move(listed.job);
+    const bool full = response->jobs_size() == page_size || bytes >= kPageBytes;
+    if (full) {
+      response->set_next_page_token(MakePageToken(filter, listed.order));
+      break;
+    }
   }
   return absl::OkStatus();
 }

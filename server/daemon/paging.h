@@ -1,6 +1,7 @@
 #ifndef ACCEL_SERVER_DAEMON_PAGING_H_
 #define ACCEL_SERVER_DAEMON_PAGING_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,6 +12,8 @@ namespace accel::daemon {
 
 inline constexpr int kDefaultPageSize = 50;
 inline constexpr int kMaxPageSize = 1000;
+// A page ends early when its messages reach this: an answer must stay below gRPC's 4 MiB.
+inline constexpr size_t kPageBytes = 2 << 20;
 
 // The page size that a request means: 0 is the default, above the maximum is the maximum.
 // INVALID_ARGUMENT on `page_size` below 0.

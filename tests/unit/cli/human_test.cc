@@ -45,7 +45,9 @@ TEST(HumanTest, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(EscapeControls("plain, ünïcode 数字 🙂"), "plain, ünïcode 数字 🙂");
   EXPECT_EQ(EscapeControls("\x1b[31mred\x07"), "\\x1b[31mred\\x07");
   EXPECT_EQ(EscapeControls("a\tb\nc\rd\x7f"), "a\\tb\\nc\\x0dd\\x7f");
-  EXPECT_EQ(EscapeControls("\xc2\x9b" "31m"), "\\xc2\\x9b31m");
+  EXPECT_EQ(EscapeControls("\xc2\x9b"
+                           "31m"),
+            "\\xc2\\x9b31m");
   EXPECT_EQ(EscapeControls("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(EscapeControls(absl::string_view("\0x", 2)), "\\x00x");
 }

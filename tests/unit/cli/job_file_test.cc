@@ -58,8 +58,8 @@ TEST_F(JobFileTest, AnOverrideMayChooseAnotherModel) {
 }
 
 TEST_F(JobFileTest, ErrorsNameTheOverride) {
-  for (const char* bad : {"loop.epochs=2", "loop.num_epochs=many", "loop", "=2", "loop.num_epochs.x=2",
-                          "loop=3", "loop.num_epochs=2\nseed: 3"}) {
+  for (const char* bad : {"loop.epochs=2", "loop.num_epochs=many", "loop", "=2",
+                          "loop.num_epochs.x=2", "loop=3", "loop.num_epochs=2\nseed: 3"}) {
     const absl::Status status = Read({bad}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("--set ", bad)));

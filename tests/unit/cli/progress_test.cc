@@ -86,8 +86,7 @@ TEST_F(ProgressStateTest, NarrowBarsDropTheLeastImportant) {
   EXPECT_EQ(state_.Bar(100),
             "mnist  42% [####------] 332/790  epoch 3/5  250.0 steps/s  eta 1.8s  loss 0.2314  "
             "accuracy 0.9500");
-  EXPECT_EQ(state_.Bar(79),
-            "mnist  42% [###-----] 332/790  250.0 steps/s  eta 1.8s  loss 0.2314");
+  EXPECT_EQ(state_.Bar(79), "mnist  42% [###-----] 332/790  250.0 steps/s  eta 1.8s  loss 0.2314");
   EXPECT_EQ(state_.Bar(45), "mnist  42% [####-----] 332/790  loss 0.2314");
   EXPECT_EQ(state_.Bar(20), "mnist  42% 332/790");
   EXPECT_EQ(state_.Bar(0), "");
@@ -103,7 +102,8 @@ TEST_F(ProgressStateTest, NeverWiderThanAllowed) {
 TEST_F(ProgressStateTest, FullBarHasNoTimeLeft) {
   Train();
   state_.OnMetrics(Row(790, 2000, {{"train/loss", 0.1}, {"train/epoch", 5}}));
-  EXPECT_THAT(state_.Bar(120), HasSubstr("100% [########################################] 790/790"));
+  EXPECT_THAT(state_.Bar(120),
+              HasSubstr("100% [########################################] 790/790"));
   EXPECT_THAT(state_.Bar(120), HasSubstr("epoch 5/5"));
   EXPECT_THAT(state_.Bar(120), Not(HasSubstr("eta")));
 }
@@ -125,7 +125,9 @@ TEST_F(ProgressStateTest, UnknownLengthHasNoBar) {
 
 class ProgressDisplayTest : public ::testing::Test {
  protected:
-  ProgressDisplayTest() { io_.columns = [] { return 61; }; }
+  ProgressDisplayTest() {
+    io_.columns = [] { return 61; };
+  }
 
   FakeClock clock_;
   std::istringstream in_;

@@ -201,7 +201,9 @@ TEST(ParseMessageTest, BadYamlNamesLineAndColumn) {
   EXPECT_THAT(Error("a: b: c"), HasSubstr("line 1, column "));
   EXPECT_THAT(Error("device: *nobody"), HasSubstr("line 1, column "));
   EXPECT_THAT(Error("device: 'open"), HasSubstr("line 1, column "));
-  EXPECT_THAT(Error("device: cpu\n---\ndevice: cuda\n"), HasSubstr("only one document"));
+  EXPECT_THAT(Error("device: cpu\n---\ndevice: cuda\n"),
+              HasSubstr("line 2, column 1: text beyond the only document"));
+  EXPECT_THAT(Error(", a"), HasSubstr("text beyond the only document"));
 }
 
 TEST(ParseMessageTest, RefusesTextsThatAReaderWouldCutOrChange) {
@@ -230,11 +232,11 @@ TEST(ParseMessageTest, BoundsAliases) {
 TEST(ParseMessageTest, BoundsDepth) {
   EXPECT_THAT(Error("a: " + std::string(100, '[') + std::string(100, ']')),
               HasSubstr("more than 64 levels"));
-  Error("a: " + std::string(500000, '['));
-  Error(std::string(500000, '{'));
+  EXPECT_THAT(Error("a: " + std::string(500000, '[')), HasSubstr("more than 64 levels"));
+  EXPECT_THAT(Error(std::string(500000, '{')), HasSubstr("more than 64 levels"));
   std::string block;
   for (int i = 0; i < 700; ++i) absl::StrAppend(&block, std::string(i, ' '), "a:\n");
-  Error(block);
+  EXPECT_THAT(Error(block), HasSubstr("more than 64 levels"));
 }
 
 TEST(FormatTest, JsonHasTwoSpacesAndTheProtosNames) {
