@@ -60,6 +60,10 @@ CLI::Option* WithChoices(CLI::Option* option, Context& context, std::vector<std:
   return option;
 }
 
+CLI::Option* Repeatable(CLI::Option* option) {
+  return option->expected(1)->allow_extra_args(false)->take_all();
+}
+
 CLI::Option* AddJobArgument(CLI::App* app, std::string& job) {
   return app->add_option("JOB", job, "Name of the job: mnist or jobs/mnist")->required();
 }

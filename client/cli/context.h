@@ -69,6 +69,10 @@ void SetCommand(CLI::App* app, Context& context, Command command);
 // An option with a fixed set of values in any case, kept for completion.
 CLI::Option* WithChoices(CLI::Option* option, Context& context, std::vector<std::string> values);
 
+// Makes an option of a list take one value each time it is given. CLI11's own way is greedy and
+// would take the positional arguments behind it.
+CLI::Option* Repeatable(CLI::Option* option);
+
 // The positional JOB; `mnist` and `jobs/mnist` are the same.
 CLI::Option* AddJobArgument(CLI::App* app, std::string& job);
 

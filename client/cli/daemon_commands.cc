@@ -149,7 +149,7 @@ void AddStart(CLI::App* daemon, Context& context) {
   auto options = std::make_shared<StartOptions>();
   const auto repeatable = [&](const char* flag, std::vector<std::string>& values,
                               const char* description) {
-    start->add_option(flag, values, description)->expected(1)->take_all();
+    Repeatable(start->add_option(flag, values, description));
   };
   start->add_option("--state-dir", options->state_dir,
                     "Folder of its state (default $ACCEL_STATE_DIR, else "

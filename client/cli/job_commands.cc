@@ -159,12 +159,11 @@ void AddList(CLI::App* app, Context& context) {
   CLI::App* list = app->add_subcommand("list", "List the jobs, newest first");
   auto states = std::make_shared<std::vector<std::string>>();
   auto names_only = std::make_shared<bool>(false);
-  WithChoices(list->add_option("--state", *states, "Only jobs in this state (repeatable)")
-                  ->expected(1)
-                  ->take_all(),
-              context,
-              {"QUEUED", "STARTING", "RUNNING", "PAUSING", "PAUSED", "STOPPING", "SUCCEEDED",
-               "FAILED", "CANCELLED"});
+  WithChoices(
+      Repeatable(list->add_option("--state", *states, "Only jobs in this state (repeatable)")),
+      context,
+      {"QUEUED", "STARTING", "RUNNING", "PAUSING", "PAUSED", "STOPPING", "SUCCEEDED", "FAILED",
+       "CANCELLED"});
   list->add_flag("--names", *names_only, "Print names only, one a line");
   SetCommand(list, context,
              [&context, states, names_only] { return List(context, *states, *names_only); });

@@ -128,9 +128,7 @@ void AddLogs(CLI::App* app, Context& context) {
   auto options = std::make_shared<LogOptions>();
   AddStreamOptions(logs, options.get());
   AddFollow(logs, options.get());
-  logs->add_option("--rank", options->ranks, "Only this rank (repeatable)")
-      ->expected(1)
-      ->take_all()
+  Repeatable(logs->add_option("--rank", options->ranks, "Only this rank (repeatable)"))
       ->check(CLI::NonNegativeNumber);
   logs->add_flag("-t,--timestamps", options->timestamps, "Put the time before each line");
   SetCommand(logs, context, [&context, options] { return Logs(context, *options); });
@@ -141,9 +139,8 @@ void AddMetrics(CLI::App* app, Context& context) {
   auto options = std::make_shared<MetricOptions>();
   AddStreamOptions(metrics, options.get());
   AddFollow(metrics, options.get());
-  metrics->add_option("--key", options->keys, "Only this value, as in train/loss (repeatable)")
-      ->expected(1)
-      ->take_all();
+  Repeatable(metrics->add_option("--key", options->keys,
+                                 "Only this value, as in train/loss (repeatable)"));
   metrics->add_flag("--csv", options->csv, "As CSV, one line for each value");
   metrics->footer(absl::StrCat("Columns of --csv: ", kCsvHeader,
                                "\nThe rank is empty for what all ranks measured together."));

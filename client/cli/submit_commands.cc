@@ -24,10 +24,8 @@ struct SubmitOptions {
 void AddFileOptions(CLI::App* app, SubmitOptions* options) {
   app->add_option("FILE", options->file, "Job file in YAML or JSON; - reads standard input")
       ->required();
-  // One value each time: a greedy list would swallow FILE.
-  app->add_option("--set", options->overrides, "Replace a value: path=value (repeatable)")
-      ->expected(1)
-      ->take_all()
+  Repeatable(
+      app->add_option("--set", options->overrides, "Replace a value: path=value (repeatable)"))
       ->type_name("PATH=VALUE");
 }
 

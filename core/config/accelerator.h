@@ -16,14 +16,19 @@ struct ResolvedAccelerator {
   // Every default filled in, the process group's backend and timeout included. Handlers whose
   // absence means "off" (profile, FP8 recipes) stay absent.
   accel::v1::AcceleratorConfig resolved;
-  // Only what differs from the defaults: what Accelerate's to_kwargs() returns for each handler,
-  // but with explicit values kept where upstream loses them.
+  // Only what differs from the defaults: what Accelerate's to_kwargs() returns for each handler that
+  // is given, which stays present even where nothing differs. Resolves to the same as the whole
+  // configuration. Beyond to_kwargs() it shows DDP's hook, wrapper and options, and keeps explicit
+  // values that equal the default where another default would apply in their place: `timeout`,
+  // `fp8_format` and `amax_compute_algo`.
   accel::v1::AcceleratorConfig difference;
   // Accepted options without effect, `accelerator.ddp_kwargs.dim: <reason>`.
   std::vector<std::string> warnings;
 };
 
-// All defaults, every handler present.
+// All defaults, every handler present: Accelerate's, save where this node always does something
+// else (checkpoints are numbered and hold the position in the data). For reading, not for a job:
+// it holds several FP8 recipes.
 accel::v1::AcceleratorConfig DefaultAccelerator();
 
 // Adds every invalid value and combination of values under `prefix` (`accelerator`). `device` is
@@ -36,7 +41,7 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
                                  absl::string_view device, absl::string_view prefix,
                                  FieldViolations* violations);
 
-// Validates and resolves; INVALID_ARGUMENT as FieldViolations::ToStatus. Does not ask whether the
+// Validates and resolves; reads no environment variables. INVALID_ARGUMENT as FieldViolations::ToStatus. Does not ask whether the
 // features are implemented.
 absl::StatusOr<ResolvedAccelerator> ResolveAccelerator(const accel::v1::AcceleratorConfig& config,
                                                        absl::string_view device,

@@ -117,14 +117,14 @@ def submission_to(timestamp, submitted):
 
 def run_peer(spec, data, folder):
     folder.mkdir()
-    (folder / "job.json").write_text(json.dumps({"spec": spec, "data": str(data)}))
+    (folder / "job.json").write_text(json.dumps({"job": {"spec": spec, "data": str(data)}}))
     submitted = time.time()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1",
          "--rdzv_backend=c10d", "--rdzv_endpoint=127.0.0.1:0", PEER, folder / "job.json", folder],
         check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    result = json.loads((folder / "losses_0.json").read_text())
+    result = json.loads((folder / "job/result_0.json").read_text())
     return {"steps/s": result["steps_per_second"], "first step s": result["first_step_time"] - submitted,
             "rank MiB": result["peak_rss_mib"]}
 

@@ -182,12 +182,5 @@ TEST_F(DaemonTest, StartEndsADaemonThatNeverServes) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-TEST_F(DaemonTest, StartWithoutAProgramSaysHowToNameIt) {
-  environment_["PATH"] = dir_.path().string();
-  const CliResult result = Run({"daemon", "start"});
-  EXPECT_EQ(result.code, ExitCode::kRefused);
-  EXPECT_THAT(result.err, HasSubstr("--program"));
-}
-
 }  // namespace
 }  // namespace accel::cli

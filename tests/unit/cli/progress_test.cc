@@ -84,10 +84,11 @@ TEST_F(ProgressStateTest, WideBar) {
 TEST_F(ProgressStateTest, NarrowBarsDropTheLeastImportant) {
   Train();
   EXPECT_EQ(state_.Bar(100),
-            "mnist  42% [####------] 332/790  epoch 3/5  250.0 steps/s  eta 1.8s  loss 0.2314  "
+            "mnist  42% [#####--------] 332/790  epoch 3/5  250.0 steps/s  eta 1.8s  loss 0.2314  "
             "accuracy 0.9500");
-  EXPECT_EQ(state_.Bar(79), "mnist  42% [###-----] 332/790  250.0 steps/s  eta 1.8s  loss 0.2314");
-  EXPECT_EQ(state_.Bar(45), "mnist  42% [####-----] 332/790  loss 0.2314");
+  EXPECT_EQ(state_.Bar(79),
+            "mnist  42% [###------] 332/790  epoch 3/5  250.0 steps/s  eta 1.8s  loss 0.2314");
+  EXPECT_EQ(state_.Bar(45), "mnist  42% [####-------] 332/790  loss 0.2314");
   EXPECT_EQ(state_.Bar(20), "mnist  42% 332/790");
   EXPECT_EQ(state_.Bar(0), "");
 }
@@ -102,8 +103,7 @@ TEST_F(ProgressStateTest, NeverWiderThanAllowed) {
 TEST_F(ProgressStateTest, FullBarHasNoTimeLeft) {
   Train();
   state_.OnMetrics(Row(790, 2000, {{"train/loss", 0.1}, {"train/epoch", 5}}));
-  EXPECT_THAT(state_.Bar(120),
-              HasSubstr("100% [########################################] 790/790"));
+  EXPECT_THAT(state_.Bar(120), HasSubstr("100% [###############################] 790/790"));
   EXPECT_THAT(state_.Bar(120), HasSubstr("epoch 5/5"));
   EXPECT_THAT(state_.Bar(120), Not(HasSubstr("eta")));
 }
@@ -172,11 +172,11 @@ TEST_F(ProgressDisplayTest, OnATerminalDrawsTheBarOverItself) {
   EXPECT_EQ(err_.str(),
             "state -> RUNNING\n"
             "\r\x1b[Kmnist"
-            "\r\x1b[Kmnist   0% [-------------------------] 0/100  epoch 1/1"
-            "\r\x1b[Kmnist  50% [########--------] 50/100  epoch 1/1  loss 1"
+            "\r\x1b[Kmnist   0% [------------------------------] 0/100  epoch 1/1"
+            "\r\x1b[Kmnist  50% [##########-----------] 50/100  epoch 1/1  loss 1"
             "\r\x1b[Ka note\n"
-            "\r\x1b[Kmnist  51% [####-----] 51/100  100.0 steps/s  eta 0.5s  loss 1"
-            "\r\x1b[Kmnist  51% [####-----] 51/100  100.0 steps/s  eta 0.5s  loss 1\n");
+            "\r\x1b[Kmnist  51% [###########-----------] 51/100  eta 0.5s  loss 1"
+            "\r\x1b[Kmnist  51% [###########-----------] 51/100  eta 0.5s  loss 1\n");
 }
 
 TEST_F(ProgressDisplayTest, EventsCannotControlTheTerminal) {
