@@ -16,11 +16,11 @@ struct ResolvedAccelerator {
   // Every default filled in, the process group's backend and timeout included. Handlers whose
   // absence means "off" (profile, FP8 recipes) stay absent.
   accel::v1::AcceleratorConfig resolved;
-  // Only what differs from the defaults: what Accelerate's to_kwargs() returns for each handler that
-  // is given, which stays present even where nothing differs. Resolves to the same as the whole
-  // configuration. Beyond to_kwargs() it shows DDP's hook, wrapper and options, and keeps explicit
-  // values that equal the default where another default would apply in their place: `timeout`,
-  // `fp8_format` and `amax_compute_algo`.
+  // Only what differs from the defaults: what Accelerate's to_kwargs() returns for each handler
+  // that is given. A given handler stays present even where nothing differs, so that this resolves
+  // to the same as the whole. Beyond to_kwargs() it shows DDP's hook, wrapper and options, and
+  // keeps explicit values that equal the default where another one would apply in their place:
+  // `timeout`, `fp8_format` and `amax_compute_algo`.
   accel::v1::AcceleratorConfig difference;
   // Accepted options without effect, `accelerator.ddp_kwargs.dim: <reason>`.
   std::vector<std::string> warnings;
@@ -41,8 +41,8 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
                                  absl::string_view device, absl::string_view prefix,
                                  FieldViolations* violations);
 
-// Validates and resolves; reads no environment variables. INVALID_ARGUMENT as FieldViolations::ToStatus. Does not ask whether the
-// features are implemented.
+// Validates and resolves; reads no environment variables. INVALID_ARGUMENT as
+// FieldViolations::ToStatus. Does not ask whether the features are implemented.
 absl::StatusOr<ResolvedAccelerator> ResolveAccelerator(const accel::v1::AcceleratorConfig& config,
                                                        absl::string_view device,
                                                        absl::string_view prefix = "accelerator");

@@ -1,16 +1,12 @@
-#include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
 #include <limits>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,8 +16,8 @@
 #include "core/base/status_macros.h"
 #include "core/config/field_rules.h"
 #include "core/config/text_format.h"
+#include "core/config/yaml_guard.h"
 #include "google/protobuf/duration.pb.h"
-#include "nlohmann/json.hpp"
 
 namespace accel::config {
 namespace {
@@ -33,101 +29,9 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 
-constexpr size_t kMaxBytes = 1 << 20;
-constexpr int kMaxDepth = 64;
 // A file of nothing but unknown fields need not list them all.
 constexpr int kMaxMistakes = 50;
 constexpr int64_t kMaxDurationSeconds = 315576000000;
-
-std::string At(const YAML::Mark& mark) {
-  return absl::StrCat("line ", mark.line + 1, ", column ", mark.column + 1);
-}
-
-// yaml-cpp passes on bytes that are no UTF-8, and takes some control characters for the end.
-absl::Status CheckText(absl::string_view text) {
-  if (text.size() > kMaxBytes) {
-    return absl::InvalidArgumentError(
-        NotAllowed(absl::StrCat(text.size(), " bytes"), absl::StrCat("at most ", kMaxBytes)));
-  }
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (absl::ascii_iscntrl(c) && c != '\n' && c != '\r' && c != '\t') {
-      return absl::InvalidArgumentError(absl::StrCat("control character ", static_cast<int>(c),
-                                                     " at byte ", i, " is not allowed"));
-    }
-  }
-  try {
-    nlohmann::json(std::string(text)).dump();  // the strict encoder throws for bad UTF-8
-  } catch (const nlohmann::json::exception&) {
-    return absl::InvalidArgumentError("text is not UTF-8");
-  }
-  return absl::OkStatus();
-}
-
-// Notes where documents begin.
-class DocumentMarks : public YAML::EventHandler {
- public:
-  const YAML::Mark& last() const { return last_; }
-
-  void OnDocumentStart(const YAML::Mark& mark) override { last_ = mark; }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-
- private:
-  YAML::Mark last_;
-};
-
-// Refuses what YAML::Load would leave unread. YAML::LoadAll does not serve: where a token belongs
-// to no document (`, a`), it reads empty documents without end.
-absl::Status CheckSingleDocument(const std::string& text) {
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  DocumentMarks marks;
-  if (parser.HandleNextDocument(marks) && parser.HandleNextDocument(marks)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(At(marks.last()), ": text beyond the only document that is allowed"));
-  }
-  return absl::OkStatus();
-}
-
-// Measures a tree with each alias counted as often as it is used, before anything is built from it:
-// a few lines of aliases can stand for more than memory holds, or for themselves.
-class SizeCheck {
- public:
-  absl::Status Visit(const YAML::Node& node, int depth) {
-    if (depth > kMaxDepth) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(node.Mark()), ": more than ", kMaxDepth, " levels"));
-    }
-    // Each value and a separator take at least this much without aliases.
-    bytes_ += 1 + (node.IsScalar() ? node.Scalar().size() : 0);
-    if (bytes_ > kMaxBytes + 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(At(node.Mark()), ": aliases make more than ", kMaxBytes, " bytes"));
-    }
-    if (node.IsSequence()) {
-      for (const YAML::Node& item : node) ACCEL_RETURN_IF_ERROR(Visit(item, depth + 1));
-    } else if (node.IsMap()) {
-      for (const auto& entry : node) {
-        ACCEL_RETURN_IF_ERROR(Visit(entry.first, depth + 1));
-        ACCEL_RETURN_IF_ERROR(Visit(entry.second, depth + 1));
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  size_t bytes_ = 0;
-};
 
 // "?" and "!" are yaml-cpp's names for a plain and a quoted scalar without a tag.
 bool IsTagged(const YAML::Node& node) {
@@ -406,16 +310,10 @@ class Builder {
 
 absl::Status ParseMessage(absl::string_view text, Message* message) {
   message->Clear();
-  ACCEL_RETURN_IF_ERROR(CheckText(text));
+  ACCEL_ASSIGN_OR_RETURN(const YAML::Node document, LoadUntrustedYaml(text));
   FieldViolations violations;
   try {
-    ACCEL_RETURN_IF_ERROR(CheckSingleDocument(std::string(text)));
-    const YAML::Node document = YAML::Load(std::string(text));
-    ACCEL_RETURN_IF_ERROR(SizeCheck().Visit(document, 1));
     if (!document.IsNull()) Builder(&violations).Build(document, "", message);
-  } catch (const YAML::DeepRecursion& exception) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(At(exception.mark), ": more than ", kMaxDepth, " levels"));
   } catch (const YAML::Exception& exception) {
     return absl::InvalidArgumentError(absl::StrCat(At(exception.mark), ": ", exception.msg));
   }
