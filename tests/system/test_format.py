@@ -18,15 +18,14 @@ def test_clang_format():
 
 
 def test_every_message_and_field_has_a_comment():
+    declares = re.compile(r"\s*((message|enum|service|rpc|optional|repeated)\b|map<|\w[\w.]* \w+ = \d+)")
+    bare = []
     for path in sorted((ROOT / "proto/accel").rglob("*.proto")):
         lines = path.read_text().splitlines()
         for number, line in enumerate(lines):
-            declares = re.match(r"\s*(message|enum|service|rpc|oneof|optional|repeated|map<|\w[\w.]* \w+ = \d+)\b?", line)
-            if not declares or line.strip().startswith("//"):
-                continue
-            if re.match(r"\s*(syntax|package|import|option)\b", line):
-                continue
-            assert lines[number - 1].strip().startswith("//"), f"{path}:{number + 1}: {line.strip()}"
+            if declares.match(line) and "//" not in line and not lines[number - 1].strip().startswith("//"):
+                bare.append(f"{path.relative_to(ROOT)}:{number + 1}: {line.strip()}")
+    assert not bare
 
 
 def test_headers_are_guarded_by_their_path():

@@ -27,13 +27,17 @@ class DaemonTest : public testing::Test {
   void TearDown() override {
     if (daemon_ == nullptr) StartDaemon();
     accel::v1::ListJobsRequest request;
-    request.set_page_size(1000);
+    for (const auto state : {accel::v1::Job::QUEUED, accel::v1::Job::STARTING,
+                             accel::v1::Job::RUNNING, accel::v1::Job::STOPPING}) {
+      request.add_states(state);
+    }
+    // Newest first: a queued job is cancelled before the one that it waits for.
     accel::v1::ListJobsResponse response;
     grpc::ClientContext context;
     ASSERT_TRUE(client_->jobs->ListJobs(&context, request, &response).ok());
     for (const accel::v1::Job& job : response.jobs()) {
       const std::string id = job.name().substr(5);
-      if (!HasEnded(job.state())) client_->Cancel(id);
+      client_->Cancel(id);
       ASSERT_TRUE(Eventually([&] { return HasEnded(client_->Get(id).state()); })) << id;
     }
     daemon_.reset();

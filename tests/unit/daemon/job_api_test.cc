@@ -1,4 +1,6 @@
 // JobService, CheckpointService, NodeService and ProfileService over gRPC.
+#include <set>
+
 #include "gmock/gmock.h"
 #include "server/daemon/job_store.h"
 #include "server/daemon/proto_bytes.h"
@@ -144,6 +146,41 @@ TEST_F(JobApiTest, ListsByPageAndState) {
   grpc::ClientContext none;
   ASSERT_TRUE(client_->jobs->ListJobs(&none, request, &response).ok());
   EXPECT_EQ(response.jobs_size(), 0);
+}
+
+TEST_F(JobApiTest, PageOfLargeJobsEndsEarly) {
+  options_.max_world_size = options_.max_ranks = 2;
+  Restart();
+  ASSERT_TRUE(client_->Submit("blocker", {.ranks = 2, .end = "STAY"}).ok());
+  ASSERT_TRUE(client_->AwaitState("blocker", Job::RUNNING));
+  accel::v1::CreateJobRequest create;
+  *create.mutable_spec() = MakeSpec({.ranks = 2});
+  for (int i = 0; i < 50; ++i) {
+    (*create.mutable_spec()->mutable_labels())["label-" + std::to_string(i)] =
+        std::string(250, 'x');
+  }
+  const int jobs = static_cast<int>((4 << 20) / create.ByteSizeLong()) + 1;
+  Job job;
+  for (int i = 0; i < jobs; ++i) ASSERT_TRUE(client_->Create(create, &job).ok());
+  accel::v1::ListJobsRequest request;
+  request.set_page_size(1000);
+  std::set<std::string> names;
+  int pages = 0;
+  do {
+    grpc::ClientContext context;
+    accel::v1::ListJobsResponse response;
+    ASSERT_TRUE(client_->jobs->ListJobs(&context, request, &response).ok());
+    for (const Job& listed : response.jobs()) names.insert(listed.name());
+    request.set_page_token(response.next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_GT(pages, 1);
+  EXPECT_EQ(names.size(), static_cast<size_t>(jobs) + 1);
+  // Queued jobs go first, so that none of them starts.
+  for (const std::string& name : names) {
+    if (name == "jobs/blocker") continue;
+    ASSERT_TRUE(client_->Cancel(name.substr(5)).ok());
+  }
 }
 
 TEST_F(JobApiTest, CancelStopsARunningJob) {
