@@ -89,7 +89,7 @@ def test_real_prometheus_scrapes(daemon, tracked, tmp_path):
     try:
         def address():
             assert server.poll() is None
-            found = re.search(r"address=(?:\[::\]:|127\.0\.0\.1:)(\d+)", (tmp_path / "prometheus.log").read_text())
+            found = re.search(r"address=(?:\[::\]:|127\.0\.0\.1:)([1-9]\d*)", (tmp_path / "prometheus.log").read_text())
             return found and f"http://127.0.0.1:{found.group(1)}"
 
         base = wait_for(address, "prometheus listens", 30)
