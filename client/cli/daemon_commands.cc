@@ -1,7 +1,13 @@
 // accelctl daemon start, stop and status.
 
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
 #include "client/cli/daemon_process.h"
 #include "client/cli/human.h"
@@ -33,6 +39,14 @@ absl::StatusOr<fs::path> StateDir(const Context& context, const std::string& fla
   return UserStateDir(context.io);
 }
 
+// NAME=PATH with an absolute PATH: the daemon's working folder is another. What is no NAME=PATH is
+// left to the daemon's own check.
+std::string AbsoluteRoot(const std::string& root) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(root, absl::MaxSplits('=', 1));
+  if (parts.second.empty()) return root;
+  return absl::StrCat(parts.first, "=", fs::absolute(parts.second).lexically_normal().string());
+}
+
 std::vector<std::string> DaemonArguments(const StartOptions& options, const fs::path& state_dir) {
   std::vector<std::string> arguments;
   const auto add = [&](const char* flag, const std::string& value) {
@@ -42,7 +56,7 @@ std::vector<std::string> DaemonArguments(const StartOptions& options, const fs::
     add("--listen", absl::StrCat("unix:", (state_dir / "acceld.sock").string()));
   }
   for (const std::string& address : options.listen) add("--listen", address);
-  for (const std::string& root : options.data_roots) add("--data_root", root);
+  for (const std::string& root : options.data_roots) add("--data_root", AbsoluteRoot(root));
   if (!options.metrics_address.empty()) add("--metrics_address", options.metrics_address);
   arguments.insert(arguments.end(), options.extra.begin(), options.extra.end());
   return arguments;

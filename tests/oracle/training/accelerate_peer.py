@@ -1,13 +1,14 @@
 """The same jobs as an Accelerate script: `accelerate_peer.py JOBS.json OUT`, under torchrun or alone.
 
 JOBS.json holds {name: {"spec": JobSpec, "accelerator": AcceleratorConfig, "data": folder of the root `data`}}.
-Writes OUT/<name>/result_<rank>.json (losses, learning rates, norms, evaluations, steps per second) and, on
-rank 0, OUT/<name>/model.safetensors.
+Writes OUT/<name>/result_<rank>.json (losses, learning rates, norms, evaluations, steps per second, the
+time of the first step, the highest resident memory) and, on rank 0, OUT/<name>/model.safetensors.
 """
 
 import json
 import math
 import pathlib
+import resource
 import sys
 import time
 
@@ -16,130 +17,18 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import DataLoaderConfiguration, DistributedDataParallelKwargs
 from safetensors.torch import load_file, save_file
-from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-
-def mlp(spec):
-    activation = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}[spec.get("activation", "relu")]
-    layers = [nn.Flatten()]
-    sizes = spec["layer_sizes"]
-    for i in range(len(sizes) - 1):
-        layers.append(nn.Linear(sizes[i], sizes[i + 1]))
-        if i + 2 < len(sizes):
-            layers.append(activation())
-            if spec.get("dropout", 0) > 0:
-                layers.append(nn.Dropout(spec["dropout"]))
-    return nn.Sequential(*layers)
-
-
-class ConvNet(nn.Module):
-    def __init__(self, spec):
-        super().__init__()
-        layers, inputs = [], spec.get("in_channels", 1)
-        height, width = spec["height"], spec["width"]
-        for outputs in spec["channels"]:
-            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(), nn.MaxPool2d(2)]
-            inputs, height, width = outputs, height // 2, width // 2
-        self.features = nn.Sequential(*layers)
-        head = [nn.Flatten()] + ([nn.Dropout(spec["dropout"])] if spec.get("dropout", 0) > 0 else [])
-        self.classifier = nn.Sequential(*head, nn.Linear(inputs * height * width, spec["num_classes"]))
-
-    def forward(self, x):
-        return self.classifier(self.features(x))
-
-
-class Conv1D(nn.Module):
-    def __init__(self, inputs, outputs, std):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(inputs, outputs).normal_(0.0, std))
-        self.bias = nn.Parameter(torch.zeros(outputs))
-
-    def forward(self, x):
-        shape = (*x.shape[:-1], self.weight.shape[1])
-        return torch.addmm(self.bias, x.reshape(-1, self.weight.shape[0]), self.weight).view(shape)
-
-
-class Attention(nn.Module):
-    def __init__(self, spec, residual_std):
-        super().__init__()
-        self.heads, self.width, self.dropout = spec["num_heads"], spec["embedding_size"], spec.get("dropout", 0.0)
-        self.c_attn = Conv1D(self.width, 3 * self.width, 0.02)
-        self.c_proj = Conv1D(self.width, self.width, residual_std)
-        self.resid_dropout = nn.Dropout(self.dropout)
-
-    def forward(self, x):
-        batch, length, _ = x.shape
-        parts = self.c_attn(x).split(self.width, 2)
-        q, k, v = (p.view(batch, length, self.heads, self.width // self.heads).transpose(1, 2) for p in parts)
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
-        return self.resid_dropout(self.c_proj(mixed.transpose(1, 2).reshape(batch, length, self.width)))
-
-
-class FeedForward(nn.Module):
-    def __init__(self, spec, residual_std):
-        super().__init__()
-        width = spec["embedding_size"]
-        self.c_fc = Conv1D(width, 4 * width, 0.02)
-        self.c_proj = Conv1D(4 * width, width, residual_std)
-        self.act = nn.GELU(approximate="tanh")
-        self.dropout = nn.Dropout(spec.get("dropout", 0.0))
-
-    def forward(self, x):
-        return self.dropout(self.c_proj(self.act(self.c_fc(x))))
-
-
-class Block(nn.Module):
-    def __init__(self, spec, residual_std):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(spec["embedding_size"])
-        self.attn = Attention(spec, residual_std)
-        self.ln_2 = nn.LayerNorm(spec["embedding_size"])
-        self.mlp = FeedForward(spec, residual_std)
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
-
-
-def embedding(rows, width):
-    return nn.Embedding(rows, width, _weight=torch.empty(rows, width).normal_(0.0, 0.02))
-
-
-class Transformer(nn.Module):
-    def __init__(self, spec, context_length):
-        super().__init__()
-        width = spec["embedding_size"]
-        residual_std = 0.02 / math.sqrt(2.0 * spec["num_layers"])
-        self.wte = embedding(spec.get("vocab_size", 256), width)
-        self.wpe = embedding(context_length, width)
-        self.drop = nn.Dropout(spec.get("dropout", 0.0))
-        self.h = nn.Sequential(*(Block(spec, residual_std) for _ in range(spec["num_layers"])))
-        self.ln_f = nn.LayerNorm(width)
-
-    def forward(self, tokens):
-        positions = torch.arange(tokens.shape[1])
-        return self.ln_f(self.h(self.drop(self.wte(tokens) + self.wpe(positions))))
-
-
-class Gpt(nn.Module):
-    def __init__(self, spec, context_length):
-        super().__init__()
-        self.transformer = Transformer(spec, context_length)
-
-    def forward(self, tokens):
-        return F.linear(self.transformer(tokens), self.transformer.wte.weight)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import reference_models  # noqa: E402
 
 
 def build_model(spec, data):
-    if "mlp" in spec["model"]:
-        return mlp(spec["model"]["mlp"])
-    if "convnet" in spec["model"]:
-        return ConvNet(spec["model"]["convnet"])
-    gpt = spec["model"]["gpt"]
-    return Gpt(gpt, gpt.get("context_length", data.tensors[0].shape[1]))
+    ((kind, fields),) = spec["model"].items()
+    if kind == "gpt":
+        fields = {"context_length": data.tensors[0].shape[1], **fields}
+    return reference_models.build({kind: fields})
 
 
 def load_dataset(dataset, folder):
@@ -264,10 +153,12 @@ def train(job, out):
             schedule.step()
             optimizer.zero_grad()
             result["losses"].append(loss.item())
+            result.setdefault("first_step_time", time.time())
         training_seconds += time.perf_counter() - start
         if evaluation is not None:
             result["evaluations"].append(evaluate(model, evaluation, spec, accelerator))
     result["steps_per_second"] = len(result["losses"]) / training_seconds
+    result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     out.mkdir(parents=True, exist_ok=True)
     (out / f"result_{accelerator.process_index}.json").write_text(json.dumps(result))
     if accelerator.is_main_process:
