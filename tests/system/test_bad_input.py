@@ -1,11 +1,13 @@
 """Mistakes are refused before anything starts, all of them at once, each with its field's path."""
 
 import copy
+import shutil
+import subprocess
 
 import pytest
 import yaml
 
-from conftest import blobs_spec
+from conftest import BIN, blobs_spec
 
 CASES = {
     "unknown model": ({"model": {"resnet": {}}}, "model.resnet", "mlp, convnet, gpt"),
@@ -83,3 +85,11 @@ def test_valid_job_is_not_started_by_validate(daemon):
     before = len(daemon.json("list").get("jobs", []))
     daemon.accelctl("validate", "-", input=yaml.safe_dump(blobs_spec()))
     assert len(daemon.json("list").get("jobs", [])) == before
+
+
+def test_start_without_a_program_says_how_to_name_it(tmp_path):
+    shutil.copy(BIN / "accelctl", tmp_path)
+    result = subprocess.run([tmp_path / "accelctl", "daemon", "start"], capture_output=True, text=True, timeout=30,
+                            env={"HOME": str(tmp_path), "PATH": "/usr/bin"})
+    assert result.returncode == 5
+    assert f"neither in {tmp_path} nor on PATH; name it with --program" in result.stderr
