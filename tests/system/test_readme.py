@@ -14,6 +14,9 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 # A set-up is no part of a test, and a test that runs all tests never ends: they are run by name below.
 SET_UP = {"deploy/quickstart", "tests/run"}
 
+# The usual port may be taken on the machine that tests.
+ANY_PORT = "--metrics-address 127.0.0.1:0"
+
 
 def commands():
     return [line for block in BLOCKS for line in block.splitlines() if line and line not in SET_UP]
@@ -37,12 +40,11 @@ def run(command, environment, timeout=600):
 
 
 def test_the_tour_from_start_to_stop(environment, tmp_path):
-    # The port of the metrics may be taken on the machine that tests.
     said = {}
     for command in commands():
         runnable = command
         if "daemon start" in command:
-            runnable += " --metrics-address 127.0.0.1:0"
+            runnable += " " + ANY_PORT
         said[command] = run(runnable, environment)
     assert len(said) > 15
     for command, output in said.items():
@@ -57,7 +59,7 @@ def test_the_tour_from_start_to_stop(environment, tmp_path):
 
 
 def test_quickstart(environment, tmp_path):
-    output = run("deploy/quickstart", environment)
+    output = run("deploy/quickstart -- " + ANY_PORT, environment)
     assert re.search(r"step 504/504 .* accuracy 0\.9[5-9]", output)
     for line in re.findall(r"^  (?:checkpoints|TensorBoard) .* (/\S+)$", output, re.MULTILINE):
         assert pathlib.Path(line).is_dir() and any(pathlib.Path(line).iterdir())
