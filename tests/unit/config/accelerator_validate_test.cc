@@ -301,8 +301,6 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
                     std::pair("gradient_accumulation_plugin: {num_steps: 2}",
                               "gradient_accumulation_plugin.num_steps=2"),
-                    std::pair("dataloader_config: {split_batches: true}",
-                              "dataloader_config.split_batches=true"),
                     std::pair("dataloader_config: {dispatch_batches: true}",
                               "dataloader_config.dispatch_batches=true")));
 
@@ -324,7 +322,7 @@ TEST(CheckAcceleratorImplementedTest, WhatIsImplementedPasses) {
         "gradient_as_bucket_view: true, static_graph: true, comm_hook: 'no', dim: 1}",
         "step_scheduler_with_optimizer: false", "gradient_accumulation_plugin: {num_steps: 1}",
         "init_process_group_kwargs: {backend: gloo, timeout: 5}",
-        "dataloader_config: {split_batches: false, dispatch_batches: false, even_batches: false, "
+        "dataloader_config: {split_batches: true, dispatch_batches: false, even_batches: false, "
         "use_seedable_sampler: true, data_seed: 3}",
         "project_config: {total_limit: 2, iteration: 7}"}) {
     FieldViolations violations;
