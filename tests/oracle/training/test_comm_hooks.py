@@ -112,6 +112,18 @@ def test_equals_accelerate(name, peer_folder, tmp_path):
     assert bool(expected) == ("power_sgd" in name and not name.endswith("never"))
 
 
+THREE_RANKS = ("fp16_mlp", "power_sgd_two_buckets", "bf16_of_power_sgd_rank_3", "batched_power_sgd_qr")
+
+
+def test_three_ranks_equal_accelerate(data_folder, tmp_path):  # noqa: F811
+    jobs = {name: JOBS[name] for name in THREE_RANKS}
+    run_peer(jobs, 3, data_folder, tmp_path)
+    for name, (spec, accelerator) in jobs.items():
+        checkpoints = tmp_path / f"{name}_checkpoints"
+        ranks = worker_harness.train(spec, data_folder, 3, accelerator, checkpoints=checkpoints)
+        assert_equal_training(ranks, tmp_path / name, checkpoints)
+
+
 def test_hooks_change_the_training(peer_folder):
     """The jobs differ in their hooks only, and each hook shows in the weights."""
     same = [name for name, (spec, _) in JOBS.items() if spec is MLP]
