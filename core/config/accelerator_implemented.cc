@@ -15,8 +15,6 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
 
   missing_if(set(config.mixed_precision()),
              absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
-  missing_if(set(config.ddp_kwargs().comm_hook()),
-             absl::StrCat("ddp_kwargs.comm_hook=\"", config.ddp_kwargs().comm_hook(), "\""));
   const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();
   missing_if(group.has_init_method(), "init_process_group_kwargs.init_method");
   missing_if(

@@ -120,3 +120,19 @@ def test_run_follows_and_exit_code_is_the_outcome(daemon, tmp_path):
     broken["data"]["train"]["csv"] = {"target_column": 3}
     file.write_text(yaml.safe_dump(broken))
     assert daemon.accelctl("run", file, "--id", "followed-broken", check=False).returncode == 1
+
+
+def test_communication_hook_of_a_job(daemon):
+    hook = {"comm_hook": "power_sgd", "comm_wrapper": "bf16", "comm_state_option": {"start_powerSGD_iter": 4}}
+    daemon.submit({**blobs_spec(epochs=3), "accelerator": {"ddp_kwargs": hook}}, "hook")
+    daemon.wait_state("hook", "SUCCEEDED")
+    [checkpoint] = daemon.json("checkpoints", "hook")["checkpoints"]
+    for rank in (0, 1):
+        state = safetensors.torch.load_file(os.path.join(checkpoint["path"], f"comm_hook_{rank}.safetensors"))
+        assert state["iteration"] == 24 and state["q.0"].isfinite().all()
+    log = daemon.accelctl("logs", "hook").stdout
+    assert log.count("power_sgd: iteration 4, elements before compression 195, after compression") == 1
+
+    daemon.submit({**blobs_spec(ranks=1), "accelerator": {"ddp_kwargs": {"comm_hook": "fp16"}}}, "alone")
+    daemon.wait_state("alone", "SUCCEEDED")
+    assert "no effect with one rank" in daemon.accelctl("watch", "alone").stdout

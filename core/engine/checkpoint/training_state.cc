@@ -28,6 +28,8 @@ std::string RandomStatesFile(int rank) {
 
 std::string BuffersFile(int rank) { return absl::StrCat("buffers_", rank, ".safetensors"); }
 
+std::string HookFile(int rank) { return absl::StrCat("comm_hook_", rank, ".safetensors"); }
+
 NamedTensors Buffers(const Model& model) {
   NamedTensors tensors;
   for (const auto& item : model.named_buffers()) tensors.emplace_back(item.key(), item.value());
@@ -104,7 +106,8 @@ json ToJson(const TrainerState& state) {
           {"rounds_per_epoch", state.rounds_per_epoch},
           {"optimizer", state.optimizer},
           {"bucket_cap_mb", state.bucket_cap_mb},
-          {"buckets", state.buckets}};
+          {"buckets", state.buckets},
+          {"comm_hook", state.comm_hook}};
 }
 
 }  // namespace
@@ -129,6 +132,10 @@ absl::Status WriteRankState(const fs::path& folder, int rank, const NamedTensors
   return WriteSafetensors(folder / BuffersFile(rank), OnCpu(Buffers(model)));
 }
 
+absl::Status WriteHookState(const fs::path& folder, int rank, const NamedTensors& state) {
+  return WriteSafetensors(folder / HookFile(rank), state);
+}
+
 absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
   ACCEL_ASSIGN_OR_RETURN(const json trainer, ReadJson(folder / kTrainerFile));
   ACCEL_ASSIGN_OR_RETURN(const json scheduler, ReadJson(folder / kSchedulerFile));
@@ -145,6 +152,7 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
     state.optimizer = trainer.at("optimizer").get<std::string>();
     state.bucket_cap_mb = trainer.at("bucket_cap_mb").get<int64_t>();
     state.buckets = trainer.at("buckets").get<std::vector<std::vector<size_t>>>();
+    state.comm_hook = trainer.value("comm_hook", "no");
     return state;
   } catch (const json::exception& error) {
     return absl::DataLossError(absl::StrCat(folder.string(), ": ", error.what()));
@@ -175,6 +183,10 @@ absl::Status ReadRankBuffers(const fs::path& folder, int rank, Model& model) {
 
 absl::StatusOr<NamedTensors> ReadRandomState(const fs::path& folder, int rank) {
   return ReadSafetensors(folder / RandomStatesFile(rank));
+}
+
+absl::StatusOr<NamedTensors> ReadHookState(const fs::path& folder, int rank) {
+  return ReadSafetensors(folder / HookFile(rank));
 }
 
 }  // namespace accel::engine

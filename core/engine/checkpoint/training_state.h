@@ -38,12 +38,15 @@ struct TrainerState {
   // two ranks the order of additions depends on them.
   int64_t bucket_cap_mb = 0;
   std::vector<std::vector<size_t>> buckets;
+  // CommHookName().
+  std::string comm_hook;
 };
 
 // The files of a checkpoint's folder, named as Accelerate's save_state names what it writes:
 //   model.safetensors, optimizer.safetensors, scheduler.json, trainer_state.json  by rank 0
 //   random_states_<rank>.safetensors                                              by every rank
 //   buffers_<rank>.safetensors      by every rank, where each keeps buffers of its own
+//   comm_hook_<rank>.safetensors    by every rank, where the communication hook remembers something
 // and the manifest. Errors name the file.
 
 // Rank 0's files.
@@ -53,6 +56,10 @@ absl::Status WriteSharedState(const std::filesystem::path& folder, const Model& 
 // The files of `rank`; with `own_buffers` its buffers too.
 absl::Status WriteRankState(const std::filesystem::path& folder, int rank,
                             const NamedTensors& random_state, const Model& model, bool own_buffers);
+
+// What `rank`'s communication hook remembers.
+absl::Status WriteHookState(const std::filesystem::path& folder, int rank,
+                            const NamedTensors& state);
 
 absl::StatusOr<TrainerState> ReadTrainerState(const std::filesystem::path& folder);
 
@@ -68,6 +75,8 @@ absl::Status ReadOptimizer(const std::filesystem::path& folder, const TrainerSta
 absl::Status ReadRankBuffers(const std::filesystem::path& folder, int rank, Model& model);
 
 absl::StatusOr<NamedTensors> ReadRandomState(const std::filesystem::path& folder, int rank);
+
+absl::StatusOr<NamedTensors> ReadHookState(const std::filesystem::path& folder, int rank);
 
 }  // namespace accel::engine
 

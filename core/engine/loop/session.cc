@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "core/engine/checkpoint/manifest.h"
 #include "core/engine/checkpoint/random_state.h"
 #include "core/engine/cuda/loader.h"
+#include "core/engine/distributed/comm_hooks.h"
 #include "core/engine/loop/failure.h"
 #include "core/engine/loss.h"
 
@@ -103,10 +105,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
-      [&] {
-        session->Replicate(restored);
-        return WithCause(session->RestoreRandomStates(), Failure::STORAGE);
-      },
+      [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },
+      [&] { return WithCause(session->RestoreRandomStates(), Failure::STORAGE); },
   };
   for (const auto& phase : phases) {
     if (stopped()) return absl::CancelledError("stopped before the first step");
@@ -236,12 +236,42 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
   return absl::OkStatus();
 }
 
-void Session::Replicate(const TrainerState& restored) {
-  if (start_.world_size() == 1) return;
+absl::Status Session::Replicate(const TrainerState& restored, const Warn& warn) {
   const auto& kwargs = accelerator().ddp_kwargs();
+  if (start_.world_size() == 1) {
+    if (HasCommHook(kwargs)) {
+      warn("accelerator.ddp_kwargs.comm_hook", "no effect with one rank: nothing is communicated");
+    }
+    return absl::OkStatus();
+  }
   const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb();
   ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
                                                    same_cap ? restored.buckets : BucketIndices{});
+  return RegisterCommHook(restored, warn);
+}
+
+absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn& warn) {
+  const auto& kwargs = accelerator().ddp_kwargs();
+  const bool logs = start_.rank() == 0;
+  CommHook made = MakeCommHook(kwargs, communicator_->group(), [logs](const std::string& line) {
+    if (logs) std::fputs(absl::StrCat("accel-worker: ", line, "\n").c_str(), stderr);
+  });
+  if (made.hook == nullptr) return absl::OkStatus();
+  ddp_->RegisterCommHook(std::move(made.hook));
+  hook_state_ = std::move(made.state);
+  if (hook_state_ == nullptr || start_.resume_dir().empty()) return absl::OkStatus();
+  if (restored.comm_hook != CommHookName(kwargs) ||
+      restored.bucket_cap_mb != kwargs.bucket_cap_mb()) {
+    if (start_.rank() == 0) {
+      warn("accelerator.ddp_kwargs.comm_hook",
+           absl::StrCat("begins anew with its iterations: the checkpoint is of comm_hook ",
+                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb));
+    }
+    return absl::OkStatus();
+  }
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors saved,
+                         ReadHookState(start_.resume_dir(), start_.rank()));
+  return hook_state_->Restore(saved, device_);
 }
 
 absl::Status Session::RestoreRandomStates() {
@@ -277,11 +307,15 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
                            .rounds_per_epoch = plan_.rounds_per_epoch,
                            .optimizer = std::string(optimizer_->name()),
                            .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
-                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{}};
+                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
+                           .comm_hook = CommHookName(accelerator().ddp_kwargs())};
   return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
     return Guarded("checkpoint", [&]() -> absl::Status {
       ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
                                            *model_, keeps_own_buffers()));
+      if (hook_state_ != nullptr) {
+        ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
+      }
       if (start_.rank() != 0) return absl::OkStatus();
       return WriteSharedState(folder, *model_, *optimizer_, state);
     });

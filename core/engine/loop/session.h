@@ -17,6 +17,7 @@
 #include "core/engine/data/loader.h"
 #include "core/engine/data/training_data.h"
 #include "core/engine/distributed/ddp.h"
+#include "core/engine/distributed/power_sgd_state.h"
 #include "core/engine/distributed/process_group.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
@@ -75,7 +76,9 @@ class Session {
   absl::Status CreateOptimizer();
   absl::Status Restore(TrainerState* restored);
   absl::Status CheckRestored(const TrainerState& state) const;
-  void Replicate(const TrainerState& restored);
+  absl::Status Replicate(const TrainerState& restored, const Warn& warn);
+  // Registers the hook that the job asks for, with what it remembers in the checkpoint.
+  absl::Status RegisterCommHook(const TrainerState& restored, const Warn& warn);
   absl::Status RestoreRandomStates();
   bool keeps_own_buffers() const;
 
@@ -87,6 +90,8 @@ class Session {
   std::shared_ptr<Model> model_;
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<DistributedDataParallel> ddp_;
+  // What the communication hook remembers; null where it remembers nothing.
+  std::shared_ptr<PowerSgdState> hook_state_;
   std::unique_ptr<DataLoader> train_loader_;
   std::unique_ptr<DataLoader> evaluation_loader_;
   LoopPlan plan_;

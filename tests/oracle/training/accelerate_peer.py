@@ -1,11 +1,13 @@
 """The same jobs as an Accelerate script: `accelerate_peer.py JOBS.json OUT`, under torchrun or alone.
 
 JOBS.json holds {name: {"spec": JobSpec, "accelerator": AcceleratorConfig, "data": folder of the root `data`}}.
-Writes OUT/<name>/result_<rank>.json (losses, learning rates, norms, evaluations, steps per second, the
-time of the first step, the highest resident memory) and, on rank 0, OUT/<name>/model.safetensors.
+Writes OUT/<name>/result_<rank>.json (losses, learning rates, norms, evaluations, compression statistics, steps per
+second, the time of the first step, the highest resident memory) and, on rank 0, OUT/<name>/model.safetensors.
 """
 
+import functools
 import json
+import logging
 import math
 import pathlib
 import resource
@@ -15,8 +17,9 @@ import time
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
-from accelerate.utils import DataLoaderConfiguration, DistributedDataParallelKwargs
+from accelerate.utils import DataLoaderConfiguration, DDPCommunicationHookType, DistributedDataParallelKwargs
 from safetensors.torch import load_file, save_file
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
@@ -100,6 +103,41 @@ def evaluate(model, loader, spec, accelerator):
     return metrics
 
 
+def ddp_handler(options):
+    hooks = {key: DDPCommunicationHookType[options[key].upper()] for key in ("comm_hook", "comm_wrapper") if key in options}
+    return DistributedDataParallelKwargs(**{**options, **hooks})
+
+
+class CompressionStatistics(logging.Handler):
+    """Collects what PowerSGD logs: (iteration, elements before, elements after, rate)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def emit(self, record):
+        if record.msg.startswith("Compression stats"):
+            self.rows.append(record.args)
+
+
+def correct_power_sgd():
+    """The batched hook hands matrices to a routine that takes batches of them, and over Gloo the callbacks of two
+    buckets may start their collectives in another order on another rank: one bucket at a time has no such race."""
+    orthogonalize = powerSGD_hook._orthogonalize
+    powerSGD_hook._orthogonalize = lambda matrices, epsilon=0: orthogonalize(
+        matrices if matrices.dim() == 3 else matrices.unsqueeze(0), epsilon
+    )
+    for name in ("powerSGD_hook", "batched_powerSGD_hook"):
+
+        def finish_first(state, bucket, hook):
+            future = hook(state, bucket)
+            future.wait()
+            return future
+
+        hook = getattr(powerSGD_hook, name)
+        setattr(powerSGD_hook, name, functools.wraps(hook)(functools.partial(finish_first, hook=hook)))
+
+
 def train(job, out):
     spec, config, folder = job["spec"], job.get("accelerator", {}), pathlib.Path(job["data"])
     loop, data = spec["loop"], spec["data"]
@@ -110,7 +148,7 @@ def train(job, out):
     accelerator = Accelerator(
         cpu=True,
         dataloader_config=DataLoaderConfiguration(**{**loading, "data_seed": data_seed}),
-        kwargs_handlers=[DistributedDataParallelKwargs(**config.get("ddp_kwargs", {}))],
+        kwargs_handlers=[ddp_handler(config.get("ddp_kwargs", {}))],
         step_scheduler_with_optimizer=config.get("step_scheduler_with_optimizer", True),
     )
     torch.manual_seed(seed)
@@ -134,6 +172,8 @@ def train(job, out):
         size = data.get("evaluation_batch_size", data["batch_size"])
         evaluation = accelerator.prepare(DataLoader(load_dataset(data["evaluation"], folder), batch_size=size))
 
+    statistics = CompressionStatistics()
+    powerSGD_hook.logger.addHandler(statistics)
     criterion, clipping = loss_function(spec), loop.get("clipping", {})
     result = {"losses": [], "rates": [], "norms": [], "evaluations": []}
     model.train()
@@ -159,6 +199,8 @@ def train(job, out):
             result["evaluations"].append(evaluate(model, evaluation, spec, accelerator))
     result["steps_per_second"] = len(result["losses"]) / training_seconds
     result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    powerSGD_hook.logger.removeHandler(statistics)
+    result["compression"] = statistics.rows
     out.mkdir(parents=True, exist_ok=True)
     (out / f"result_{accelerator.process_index}.json").write_text(json.dumps(result))
     if accelerator.is_main_process:
@@ -168,6 +210,8 @@ def train(job, out):
 
 def main(jobs_path, out):
     accelerator = None
+    correct_power_sgd()
+    powerSGD_hook.logger.setLevel(logging.INFO)
     for name, job in json.loads(pathlib.Path(jobs_path).read_text()).items():
         # Each job configures an accelerator of its own; the process group stays.
         AcceleratorState._reset_state()

@@ -120,13 +120,11 @@ def data_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
-def peer(request, data_folder, tmp_path_factory):
-    """(world size, folder with the Accelerate script's results of all jobs)."""
-    world_size, out = request.param, tmp_path_factory.mktemp("peer")
+def run_peer(jobs, world_size, data_folder, out):
+    """Runs jobs, name -> (spec, accelerator), as Accelerate scripts; `out` then holds their results."""
     jobs = {
         name: {"spec": spec, "accelerator": accelerator, "data": str(data_folder)}
-        for name, (spec, accelerator) in JOBS.items()
+        for name, (spec, accelerator) in jobs.items()
     }
     (out / "jobs.json").write_text(json.dumps(jobs))
     launch = [sys.executable]
@@ -135,19 +133,21 @@ def peer(request, data_folder, tmp_path_factory):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
     command = [*launch, str(PEER), str(out / "jobs.json"), str(out)]
     subprocess.run(command, check=True, env=environment, timeout=500)
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
+def peer(request, data_folder, tmp_path_factory):
+    """(world size, folder with the Accelerate script's results of all jobs)."""
+    world_size, out = request.param, tmp_path_factory.mktemp("peer")
+    run_peer(JOBS, world_size, data_folder, out)
     return world_size, out
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_equals_accelerate(name, peer, data_folder, tmp_path):
-    world_size, peer_folder = peer
-    spec, accelerator = JOBS[name]
-    ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)
+def assert_equal_training(ranks, peer_folder, checkpoints):
+    """Every step's report and the final weights are the Accelerate script's; returns its results by rank."""
     assert worker_harness.finished(ranks) == "yes"
-    results = [
-        json.loads((peer_folder / name / f"result_{rank}.json").read_text()) for rank in range(world_size)
-    ]
-    weights = load_file(peer_folder / name / "model.safetensors")
+    results = [json.loads((peer_folder / f"result_{rank}.json").read_text()) for rank in range(len(ranks))]
+    weights = load_file(peer_folder / "model.safetensors")
 
     for rank, result in zip(ranks, results):
         steps = rank.of("step")
@@ -157,10 +157,19 @@ def test_equals_accelerate(name, peer, data_folder, tmp_path):
             assert [step.grad_norm for step in steps] == result["norms"]
         assert rank.losses() == result["losses"]
 
-    ours = load_file(tmp_path / "0" / "model.safetensors")
+    ours = load_file(checkpoints / "0" / "model.safetensors")
     assert ours.keys() == weights.keys()
     for key, tensor in weights.items():
         assert torch.equal(ours[key], tensor), key
+    return results
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_equals_accelerate(name, peer, data_folder, tmp_path):
+    world_size, peer_folder = peer
+    spec, accelerator = JOBS[name]
+    ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)
+    results = assert_equal_training(ranks, peer_folder / name, tmp_path)
 
     evaluations = [dict(report.values) for report in ranks[0].of("metrics")]
     assert len(evaluations) == len(results[0]["evaluations"])

@@ -7,6 +7,15 @@ from test_against_accelerate import CONVNET, PICTURES, gpt_job, job, make_data
 
 LOCAL_BUFFERS = {"ddp_kwargs": {"broadcast_buffers": False}}
 
+# Gradients of two buckets.
+WIDE = job({"mlp": {"layer_sizes": [64, 5000, 64, 4]}}, {"sgd": {"lr": 0.02, "momentum": 0.9}}, epochs=2)
+POWER_SGD = {
+    "ddp_kwargs": {
+        "comm_hook": "power_sgd",
+        "comm_state_option": {"start_powerSGD_iter": 3, "matrix_approximation_rank": 2},
+    }
+}
+
 # name -> (spec, accelerator, world size). With three ranks sums depend on the order of additions.
 RUNS = {
     "convnet_two_ranks": (job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES), {}, 2),
@@ -19,6 +28,23 @@ RUNS = {
         gpt_job({"adam": {"lr": 0.003}}, schedule={"linear": {"warmup_steps": 5}}, clipping={"max_norm": 1.0}),
         {"dataloader_config": {"use_seedable_sampler": True}},
         3,
+    ),
+    "power_sgd_two_buckets": (WIDE, POWER_SGD, 2),
+    "power_sgd_in_fp16_without_warm_start_three_ranks": (
+        job({"mlp": {"layer_sizes": [64, 32, 32, 4]}}, {"sgd": {"lr": 0.02, "momentum": 0.9}}),
+        {
+            "ddp_kwargs": {
+                "comm_hook": "power_sgd",
+                "comm_wrapper": "fp16",
+                "comm_state_option": {"start_powerSGD_iter": 2, "warm_start": False},
+            }
+        },
+        3,
+    ),
+    "batched_power_sgd": (
+        job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES),
+        {"ddp_kwargs": {"comm_hook": "batched_power_sgd", "comm_state_option": {"start_powerSGD_iter": 2}}},
+        2,
     ),
 }
 
@@ -51,3 +77,22 @@ def test_resumed_run_is_exact(name, tmp_path):
         if file.endswith(".safetensors"):
             assert (last / file).read_bytes() == (last_resumed / file).read_bytes(), file
     assert load_file(last / "optimizer.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change", [{"bucket_cap_mb": 1}, {"comm_wrapper": "fp16"}, {"comm_hook": "batched_power_sgd"}], ids=str
+)
+def test_power_sgd_begins_anew_where_its_buckets_are_others(change, tmp_path):
+    make_data(tmp_path)
+    spec = {**WIDE, "loop": {**WIDE["loop"], "checkpoint_every_steps": 4}}
+    whole = worker_harness.train(spec, tmp_path, 2, POWER_SGD, checkpoints=tmp_path / "whole")
+    saved = whole[0].of("checkpoint")[1]
+    accelerator = {"ddp_kwargs": {**POWER_SGD["ddp_kwargs"], **change}}
+    resumed = worker_harness.train(
+        spec, tmp_path, 2, accelerator, checkpoints=tmp_path / "resumed", resume_dir=tmp_path / "whole" / str(saved.number)
+    )
+    assert worker_harness.finished(resumed) == "yes"
+    assert resumed[0].losses()[0] == whole[0].losses()[saved.step]
+    (warning,) = (w for w in resumed[0].of("warning") if w.subject == "accelerator.ddp_kwargs.comm_hook")
+    assert "begins anew" in warning.message and "comm_hook power_sgd with bucket_cap_mb 25" in warning.message
+    assert not resumed[1].of("warning")

@@ -34,6 +34,19 @@ def load_protos():
     return worker_pb2
 
 
+POWER_SGD_DEFAULTS = {
+    "matrix_approximation_rank": 1,
+    "start_powerSGD_iter": 1000,
+    "min_compression_rate": 2.0,
+    "use_error_feedback": True,
+    "warm_start": True,
+    "orthogonalization_epsilon": 0.0,
+    "random_seed": 0,
+    "compression_stats_logging_frequency": 10000,
+    "batch_tensors_with_same_shape": False,
+}
+
+
 def resolved_accelerator(overrides):
     """Accelerate's defaults as the daemon resolves them for the CPU, with `overrides` on top."""
     resolved = {
@@ -44,6 +57,8 @@ def resolved_accelerator(overrides):
             "find_unused_parameters": False,
             "gradient_as_bucket_view": False,
             "static_graph": False,
+            "comm_hook": "no",
+            "comm_wrapper": "no",
         },
         "init_process_group_kwargs": {"backend": "gloo", "timeout": "60s"},
         "dataloader_config": {"split_batches": False, "even_batches": True, "use_seedable_sampler": False},
@@ -54,6 +69,9 @@ def resolved_accelerator(overrides):
             resolved.setdefault(key, {}).update(value)
         else:
             resolved[key] = value
+    ddp = resolved["ddp_kwargs"]
+    if "power_sgd" in ddp["comm_hook"]:
+        ddp["comm_state_option"] = {**POWER_SGD_DEFAULTS, **ddp.get("comm_state_option", {})}
     return resolved
 
 

@@ -290,7 +290,6 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\""),
                     std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
                     std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
-                    std::pair("ddp_kwargs: {comm_hook: fp16}", "ddp_kwargs.comm_hook=\"fp16\""),
                     std::pair("init_process_group_kwargs: {init_method: 'env://'}",
                               "init_process_group_kwargs.init_method"),
                     std::pair("init_process_group_kwargs: {backend: gloo}",
