@@ -64,13 +64,12 @@ NamedTensors PowerSgdState::Save() const {
 }
 
 absl::Status PowerSgdState::Restore(const NamedTensors& saved, at::Device device) {
-  std::map<std::string, int64_t*> numbers;
   int64_t draws = 0, iteration = 0, before = 0, after = 0, next_report = 0;
-  numbers = {{"draws", &draws},
-             {"iteration", &iteration},
-             {"elements_before", &before},
-             {"elements_after", &after},
-             {"next_report", &next_report}};
+  std::map<std::string, int64_t*> numbers{{"draws", &draws},
+                                          {"iteration", &iteration},
+                                          {"elements_before", &before},
+                                          {"elements_after", &after},
+                                          {"next_report", &next_report}};
   std::map<size_t, Memory> memories;
   for (const auto& [name, tensor] : saved) {
     absl::string_view rest = name;
@@ -91,6 +90,10 @@ absl::Status PowerSgdState::Restore(const NamedTensors& saved, at::Device device
   if (!numbers.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("state of the communication hook: ", numbers.begin()->first, " is missing"));
+  }
+  if (draws < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("state of the communication hook: draws is ", draws, ", allowed: at least 0"));
   }
   seeds_.seed(options_.random_seed());
   seeds_.discard(static_cast<unsigned long long>(draws));

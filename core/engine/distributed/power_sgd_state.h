@@ -52,7 +52,7 @@ class PowerSgdState {
 
   // All that a later run needs to go on exactly. CPU tensors by name.
   NamedTensors Save() const;
-  // Restores what Save gave, onto `device`. INVALID_ARGUMENT names what is missing; the state is
+  // Restores what Save gave, onto `device`. INVALID_ARGUMENT names what is wrong; the state is
   // then as it was.
   absl::Status Restore(const NamedTensors& saved, at::Device device);
 

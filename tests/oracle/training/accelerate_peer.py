@@ -104,8 +104,10 @@ def evaluate(model, loader, spec, accelerator):
 
 
 def ddp_handler(options):
-    hooks = {key: DDPCommunicationHookType[options[key].upper()] for key in ("comm_hook", "comm_wrapper") if key in options}
-    return DistributedDataParallelKwargs(**{**options, **hooks})
+    hooks = ("comm_hook", "comm_wrapper")
+    return DistributedDataParallelKwargs(
+        **{key: DDPCommunicationHookType[value.upper()] if key in hooks else value for key, value in options.items()}
+    )
 
 
 class CompressionStatistics(logging.Handler):

@@ -92,7 +92,8 @@ def peer_folder(data_folder, tmp_path_factory):  # noqa: F811
 
 
 LOGGED = re.compile(
-    r"accel-worker: power_sgd: iteration (\d+), elements before compression (\d+), after compression (\d+), rate (\S+)\n"
+    r"accel-worker: power_sgd: iteration (\d+), elements before compression (\d+), after compression (\d+), "
+    r"rate (\S+)\n"
 )
 
 

@@ -88,8 +88,9 @@ def test_power_sgd_begins_anew_where_its_buckets_are_others(change, tmp_path):
     whole = worker_harness.train(spec, tmp_path, 2, POWER_SGD, checkpoints=tmp_path / "whole")
     saved = whole[0].of("checkpoint")[1]
     accelerator = {"ddp_kwargs": {**POWER_SGD["ddp_kwargs"], **change}}
+    resume_dir = tmp_path / "whole" / str(saved.number)
     resumed = worker_harness.train(
-        spec, tmp_path, 2, accelerator, checkpoints=tmp_path / "resumed", resume_dir=tmp_path / "whole" / str(saved.number)
+        spec, tmp_path, 2, accelerator, checkpoints=tmp_path / "resumed", resume_dir=resume_dir
     )
     assert worker_harness.finished(resumed) == "yes"
     assert resumed[0].losses()[0] == whole[0].losses()[saved.step]
