@@ -27,9 +27,6 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");
   missing_if(config.has_fp8_recipe_kwargs() && !IsMsamp(config.fp8_recipe_kwargs()),
              "fp8_recipe_kwargs");
-  missing_if(config.gradient_accumulation_plugin().num_steps() > 1,
-             absl::StrCat("gradient_accumulation_plugin.num_steps=",
-                          config.gradient_accumulation_plugin().num_steps()));
   missing_if(config.dataloader_config().split_batches(), "dataloader_config.split_batches=true");
   missing_if(config.dataloader_config().dispatch_batches(),
              "dataloader_config.dispatch_batches=true");

@@ -55,6 +55,10 @@ class Session {
   // Where training stands; the loop moves it on.
   Position& position() { return position_; }
 
+  // Whether the next forward and backward passes reduce gradients over the ranks, as they do at
+  // first, or only add to this rank's.
+  void SetReduceGradients(bool reduce);
+
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
 

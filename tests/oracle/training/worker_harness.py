@@ -47,6 +47,12 @@ def resolved_accelerator(overrides):
         },
         "init_process_group_kwargs": {"backend": "gloo", "timeout": "60s"},
         "dataloader_config": {"split_batches": False, "even_batches": True, "use_seedable_sampler": False},
+        "gradient_accumulation_plugin": {
+            "num_steps": 1,
+            "adjust_scheduler": True,
+            "sync_with_dataloader": True,
+            "sync_each_batch": False,
+        },
         "project_config": {},
     }
     for key, value in overrides.items():
