@@ -13,8 +13,10 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   };
   const auto set = [](const std::string& value) { return !value.empty() && value != "no"; };
 
-  missing_if(set(config.mixed_precision()),
+  const bool bf16 = config.mixed_precision() == "bf16";
+  missing_if(set(config.mixed_precision()) && !bf16,
              absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
+  missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
   missing_if(set(config.ddp_kwargs().comm_hook()),
              absl::StrCat("ddp_kwargs.comm_hook=\"", config.ddp_kwargs().comm_hook(), "\""));
   const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();

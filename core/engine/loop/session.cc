@@ -125,6 +125,7 @@ absl::Status Session::OpenDevice() {
     device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.rank() % count));
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
+  ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
   at::manual_seed(static_cast<uint64_t>(Seed(spec().loop())));
   return absl::OkStatus();
 }
@@ -281,7 +282,12 @@ void Session::SetReduceGradients(bool reduce) {
 }
 
 at::Tensor Session::Forward(const at::Tensor& features) {
-  return ddp_ != nullptr ? ddp_->Forward(features) : model_->forward(features);
+  return autocast_.Run(
+      [&] { return ddp_ != nullptr ? ddp_->Forward(features) : model_->forward(features); });
+}
+
+at::Tensor Session::EvaluationForward(const at::Tensor& features) {
+  return autocast_.Run([&] { return model_->forward(features); });
 }
 
 void Session::BeginEvaluation() {

@@ -22,6 +22,7 @@
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
+#include "core/engine/precision/autocast.h"
 
 namespace accel::engine {
 
@@ -62,6 +63,9 @@ class Session {
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
 
+  // The model's output between BeginEvaluation and EndEvaluation.
+  at::Tensor EvaluationForward(const at::Tensor& features);
+
   // Puts the model in evaluation mode with rank 0's buffers, and back.
   void BeginEvaluation();
   void EndEvaluation();
@@ -86,6 +90,7 @@ class Session {
   const accel::internal::v1::StartAttempt start_;
   const CudaModule* cuda_ = nullptr;
   at::Device device_ = at::kCPU;
+  Autocast autocast_;
   TrainingData data_;
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<Model> model_;

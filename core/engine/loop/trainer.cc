@@ -266,7 +266,7 @@ Trainer::Flow Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
     if (round == 0) DrawLoaderSeed();
     Batch batch;
     if (!loader.Next(&batch)) continue;  // other ranks have one more
-    const at::Tensor output = session_.model().forward(batch.features.to(session_.device()));
+    const at::Tensor output = session_.EvaluationForward(batch.features.to(session_.device()));
     AddToEvaluation(session_.spec().loss(), output, batch.targets.to(session_.device()),
                     batch.valid, sums);
     *samples += batch.valid;

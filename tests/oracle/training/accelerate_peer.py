@@ -14,7 +14,12 @@ import time
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
-from accelerate.utils import DataLoaderConfiguration, DistributedDataParallelKwargs, GradientAccumulationPlugin
+from accelerate.utils import (
+    AutocastKwargs,
+    DataLoaderConfiguration,
+    DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
+)
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
@@ -223,7 +228,11 @@ def train(job, out):
     accelerator = Accelerator(
         cpu=True,
         dataloader_config=DataLoaderConfiguration(**{**loading, "data_seed": data_seed}),
-        kwargs_handlers=[DistributedDataParallelKwargs(**config.get("ddp_kwargs", {}))],
+        mixed_precision=config.get("mixed_precision", "no"),
+        kwargs_handlers=[
+            DistributedDataParallelKwargs(**config.get("ddp_kwargs", {})),
+            AutocastKwargs(**config.get("autocast_kwargs", {})),
+        ],
         step_scheduler_with_optimizer=with_optimizer,
         gradient_accumulation_plugin=GradientAccumulationPlugin(**accumulation),
     )

@@ -157,6 +157,22 @@ JOBS = {
             "ddp_kwargs": {"gradient_as_bucket_view": True, "find_unused_parameters": True},
         },
     ),
+    "bf16_mlp": (
+        job(mlp(0.1, "gelu"), {"adamw": {"lr": 0.01}}, clipping={"max_norm": 0.5}),
+        {**SEEDABLE, "mixed_precision": "bf16"},
+    ),
+    "bf16_convnet_accumulation": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, epochs=5, data=PICTURES),
+        {"mixed_precision": "bf16", "gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "bf16_gpt_without_cache": (
+        gpt_job({"adamw": {"lr": 0.003}}, clipping={"max_norm": 1.0}),
+        {**SEEDABLE, "mixed_precision": "bf16", "autocast_kwargs": {"cache_enabled": False}},
+    ),
+    "bf16_autocast_off": (
+        job(mlp(), {"adam": {"lr": 0.01}}),
+        {**SEEDABLE, "mixed_precision": "bf16", "autocast_kwargs": {"enabled": False}},
+    ),
     "gpt_adamw_cosine_clipping": (
         gpt_job({"adamw": {"lr": 0.003}}, schedule={"cosine": {"warmup_steps": 8}}, clipping={"max_norm": 1.0}),
         {**SEEDABLE, "ddp_kwargs": {"find_unused_parameters": True}},
@@ -222,6 +238,17 @@ def test_equals_accelerate(name, peer, data_folder, tmp_path):
         assert mine["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
     for rank in ranks[1:]:
         assert not rank.of("metrics")
+
+
+def test_bf16_is_not_fp32(data_folder, tmp_path):
+    spec, accelerator = JOBS["bf16_mlp"]
+    full = {key: value for key, value in accelerator.items() if key != "mixed_precision"}
+    losses = {
+        name: worker_harness.train(spec, data_folder, 1, config, checkpoints=tmp_path / name)[0].losses()
+        for name, config in (("bf16", accelerator), ("fp32", full))
+    }
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.1)
 
 
 def test_training_learns(data_folder, tmp_path):

@@ -37,7 +37,9 @@ def load_protos():
 def resolved_accelerator(overrides):
     """Accelerate's defaults as the daemon resolves them for the CPU, with `overrides` on top."""
     resolved = {
+        "mixed_precision": "no",
         "step_scheduler_with_optimizer": True,
+        "autocast_kwargs": {"enabled": True},
         "ddp_kwargs": {
             "broadcast_buffers": True,
             "bucket_cap_mb": 25,

@@ -292,7 +292,7 @@ TEST_P(NotImplementedYet, NamesTheFeature) {
 
 INSTANTIATE_TEST_SUITE_P(
     Features, NotImplementedYet,
-    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\""),
+    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\" on a CUDA device"),
                     std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
                     std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
                     std::pair("ddp_kwargs: {comm_hook: fp16}", "ddp_kwargs.comm_hook=\"fp16\""),
@@ -323,6 +323,7 @@ TEST(CheckAcceleratorImplementedTest, MsampIsRefusedByEveryJob) {
 TEST(CheckAcceleratorImplementedTest, WhatIsImplementedPasses) {
   for (const char* text :
        {"", "mixed_precision: 'no'",
+        "{mixed_precision: bf16, autocast_kwargs: {enabled: false, cache_enabled: true}}",
         "ddp_kwargs: {broadcast_buffers: false, bucket_cap_mb: 3, find_unused_parameters: true, "
         "gradient_as_bucket_view: true, static_graph: true, comm_hook: 'no', dim: 1}",
         "step_scheduler_with_optimizer: false",
