@@ -13,8 +13,10 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   };
   const auto set = [](const std::string& value) { return !value.empty() && value != "no"; };
 
-  missing_if(set(config.mixed_precision()),
+  const bool bf16 = config.mixed_precision() == "bf16";
+  missing_if(set(config.mixed_precision()) && !bf16,
              absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
+  missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
   const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();
   missing_if(group.has_init_method(), "init_process_group_kwargs.init_method");
   missing_if(
@@ -25,9 +27,6 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");
   missing_if(config.has_fp8_recipe_kwargs() && !IsMsamp(config.fp8_recipe_kwargs()),
              "fp8_recipe_kwargs");
-  missing_if(config.gradient_accumulation_plugin().num_steps() > 1,
-             absl::StrCat("gradient_accumulation_plugin.num_steps=",
-                          config.gradient_accumulation_plugin().num_steps()));
   missing_if(config.dataloader_config().dispatch_batches(),
              "dataloader_config.dispatch_batches=true");
 

@@ -50,6 +50,17 @@ void CheckPrecision(const AcceleratorConfig& config, const Scope& scope) {
   }
 }
 
+// The Reducer counts every backward pass towards what it learns of a static graph, also one that
+// reduces nothing; torch fails or goes on with gradients that are not reduced.
+void CheckAccumulation(const AcceleratorConfig& config, const Scope& scope) {
+  const auto& plugin = config.gradient_accumulation_plugin();
+  if (plugin.num_steps() > 1 && config.ddp_kwargs().static_graph() && !plugin.sync_each_batch()) {
+    scope.Refuse("ddp_kwargs.static_graph",
+                 absl::StrCat("not allowed with gradient_accumulation_plugin.num_steps ",
+                              plugin.num_steps(), " unless sync_each_batch is true"));
+  }
+}
+
 void CheckPowerSgd(const PowerSGDStateOptions& options, const Scope& scope) {
   const bool error_feedback = !options.has_use_error_feedback() || options.use_error_feedback();
   const bool warm_start = !options.has_warm_start() || options.warm_start();
@@ -233,6 +244,7 @@ void ValidateAccelerator(const AcceleratorConfig& config, absl::string_view devi
   CheckFields(config, prefix, violations);
   const Scope scope{device, std::string(prefix), violations};
   CheckPrecision(config, scope);
+  CheckAccumulation(config, scope);
   CheckDdp(config.ddp_kwargs(), scope.Below("ddp_kwargs"));
   CheckProcessGroup(config.init_process_group_kwargs(), scope.Below("init_process_group_kwargs"));
   CheckProfile(config.profile_kwargs(), scope.Below("profile_kwargs"));

@@ -55,6 +55,14 @@ void WarnOfPrecision(const AcceleratorConfig& config, Warnings* warnings) {
                   "no effect without mixed_precision fp16: the loss is not scaled");
 }
 
+void WarnOfAccumulation(const accel::v1::GradientAccumulationPlugin& plugin, Warnings* warnings) {
+  if (plugin.num_steps() > 1) return;
+  const absl::string_view reason = "no effect with num_steps 1: every batch is a step";
+  warnings->AddIf(plugin.has_sync_with_dataloader() && !plugin.sync_with_dataloader(),
+                  "gradient_accumulation_plugin.sync_with_dataloader", reason);
+  warnings->AddIf(plugin.sync_each_batch(), "gradient_accumulation_plugin.sync_each_batch", reason);
+}
+
 void WarnOfFloat8(const Float8LinearConfig& config, absl::string_view device, Warnings* warnings) {
   warnings->AddIf(config.force_recompute_fp8_weight_in_bwd(),
                   "ao_recipe_kwargs.config.force_recompute_fp8_weight_in_bwd",
@@ -92,6 +100,7 @@ std::vector<std::string> AcceleratorWarnings(const AcceleratorConfig& config,
   Warnings warnings(prefix);
   WarnOfPrecision(difference, &warnings);
   WarnOfDdp(config.ddp_kwargs(), &warnings);
+  WarnOfAccumulation(config.gradient_accumulation_plugin(), &warnings);
   warnings.AddIf(config.ao_recipe_kwargs().config().enable_fsdp_float8_all_gather(),
                  "ao_recipe_kwargs.config.enable_fsdp_float8_all_gather",
                  "no effect: weights are not sharded");

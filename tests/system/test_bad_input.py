@@ -64,9 +64,9 @@ def test_all_mistakes_at_once(daemon):
 
 def test_not_implemented_is_named(daemon):
     for changes, feature in (
-        ({"accelerator.mixed_precision": "bf16"}, "accelerator.mixed_precision"),
+        ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
         ({"tracking": {"trackers": [{"wandb": {}}]}}, "wandb"),
-        ({"accelerator.gradient_accumulation_plugin": {"num_steps": 2}}, "gradient_accumulation_plugin"),
+        ({"accelerator.dataloader_config": {"split_batches": True}}, "dataloader_config.split_batches"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr

@@ -22,6 +22,15 @@ def test_job_succeeds_and_leaves_checkpoint(daemon):
     assert sorted(tuple(t.shape) for t in weights.values()) == [(3,), (3, 16), (16,), (16, 8)]
 
 
+def test_accumulated_steps_in_bf16(daemon):
+    spec = blobs_spec(epochs=3)  # 8 batches an epoch
+    spec["accelerator"] = {"mixed_precision": "bf16", "gradient_accumulation_plugin": {"num_steps": 3}}
+    daemon.submit(spec, "accumulated")
+    job = daemon.wait_state("accumulated", "SUCCEEDED")
+    assert job["progress"]["step"] == job["progress"]["total_steps"] == "9"
+    assert job["resolved_accelerator"]["gradient_accumulation_plugin"]["sync_with_dataloader"] is True
+
+
 def test_events_tell_the_life(daemon):
     daemon.submit(blobs_spec(), "life")
     daemon.wait_state("life", "SUCCEEDED")

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "core/engine/data/training_data.h"
 #include "core/engine/loss.h"
 #include "core/engine/model/model.h"
+#include "core/engine/optim/grad_scaler.h"
+#include "core/engine/optim/optimizer.h"
 
 namespace accel::engine {
 namespace {
@@ -120,6 +123,38 @@ absl::Status DumpBatches(const Arguments& arguments) {
   return WriteSafetensors(arguments.output, tensors);
 }
 
+// From `parameter`, `gradients` (one row a step) and `unscale` (1 where the step calls Unscale),
+// with the job's optimizer and scaler: after each step `parameter`, `scale`, `growth_tracker` and
+// `stepped`.
+absl::Status DumpScaler(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs.front()));
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
+  const std::map<std::string, at::Tensor> input(inputs.begin(), inputs.end());
+  at::Tensor parameter = input.at("parameter").clone().set_requires_grad(true);
+  ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                         Optimizer::Create(spec.optimizer(), {{"parameter", parameter}}));
+  GradScaler scaler(spec.accelerator().scaler_kwargs(), {parameter}, at::kCPU);
+  std::vector<at::Tensor> parameters;
+  std::vector<double> scales;
+  std::vector<int64_t> trackers;
+  std::vector<int64_t> stepped;
+  for (int64_t i = 0; i < input.at("gradients").size(0); ++i) {
+    scaler.Scale((parameter * input.at("gradients")[i]).sum()).backward();
+    if (input.at("unscale")[i].item<int64_t>() != 0) scaler.Unscale();
+    stepped.push_back(scaler.Step(*optimizer) ? 1 : 0);
+    scaler.Update();
+    optimizer->ZeroGrad();
+    parameters.push_back(parameter.detach().clone());
+    scales.push_back(scaler.scale());
+    trackers.push_back(scaler.growth_tracker());
+  }
+  return WriteSafetensors(arguments.output,
+                          {{"parameter", at::stack(parameters)},
+                           {"scale", torch::tensor(scales, torch::kDouble)},
+                           {"growth_tracker", torch::tensor(trackers, torch::kLong)},
+                           {"stepped", torch::tensor(stepped, torch::kLong)}});
+}
+
 int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Writes what the engine makes of a part of a job as safetensors");
@@ -128,6 +163,9 @@ int Main(int argc, char** argv) {
   app.add_option("--output", arguments.output, "File to write")->required();
   CLI::App* const model = app.add_subcommand("model", "Parameters, output, loss and gradients");
   model->add_option("--input", arguments.input, "Tensors `input` and `targets`")->required();
+  CLI::App* const scaler = app.add_subcommand("scaler", "Loss scaling and its steps");
+  scaler->add_option("--input", arguments.input, "Tensors `parameter`, `gradients`, `unscale`")
+      ->required();
   CLI::App* const batches = app.add_subcommand("batches", "Batches of every rank");
   batches->add_option_function<std::pair<std::string, std::string>>(
       "--root", [&](const auto& root) { arguments.roots.insert(root); }, "Name and folder");
@@ -136,7 +174,9 @@ int Main(int argc, char** argv) {
   batches->add_option("--skip-batches", arguments.skip_batches, "In each epoch");
   batches->add_flag("--evaluation", arguments.evaluation, "Held-out data, not shuffled");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = model->parsed() ? DumpModel(arguments) : DumpBatches(arguments);
+  const absl::Status status = model->parsed()    ? DumpModel(arguments)
+                              : scaler->parsed() ? DumpScaler(arguments)
+                                                 : DumpBatches(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "engine_dump: %s\n", std::string(status.message()).c_str());
   return 1;

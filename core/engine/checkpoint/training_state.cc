@@ -104,6 +104,7 @@ json ToJson(const TrainerState& state) {
           {"seed", state.seed},
           {"train_samples", state.train_samples},
           {"rounds_per_epoch", state.rounds_per_epoch},
+          {"gradient_accumulation_steps", state.accumulation},
           {"optimizer", state.optimizer},
           {"bucket_cap_mb", state.bucket_cap_mb},
           {"buckets", state.buckets},
@@ -149,6 +150,7 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
     state.seed = trainer.at("seed").get<int64_t>();
     state.train_samples = trainer.at("train_samples").get<int64_t>();
     state.rounds_per_epoch = trainer.at("rounds_per_epoch").get<int64_t>();
+    state.accumulation = trainer.at("gradient_accumulation_steps").get<int64_t>();
     state.optimizer = trainer.at("optimizer").get<std::string>();
     state.bucket_cap_mb = trainer.at("bucket_cap_mb").get<int64_t>();
     state.buckets = trainer.at("buckets").get<std::vector<std::vector<size_t>>>();

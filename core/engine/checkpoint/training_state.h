@@ -32,6 +32,8 @@ struct TrainerState {
   // What an epoch consists of.
   int64_t train_samples = 0;
   int64_t rounds_per_epoch = 0;
+  // Batches of an optimizer step.
+  int64_t accumulation = 1;
   // Optimizer::name().
   std::string optimizer;
   // The buckets that gradients were reduced in, and the cap that they were made for: with more than

@@ -125,6 +125,7 @@ absl::Status Session::OpenDevice() {
     device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.rank() % count));
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
+  ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
   at::manual_seed(static_cast<uint64_t>(Seed(spec().loop())));
   return absl::OkStatus();
 }
@@ -169,7 +170,12 @@ absl::Status Session::PlanLoop(const Warn& warn) {
                               "each epoch trains the ", rounds, " of ",
                               train_loader_->rounds_per_epoch(), " that all have"));
   }
-  plan_ = MakeLoopPlan(spec().loop(), rounds);
+  plan_ = MakeLoopPlan(spec().loop(), accelerator().gradient_accumulation_plugin(), rounds);
+  if (plan_.total_steps == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_accumulation_plugin: num_steps is ", plan_.accumulation,
+                     ", the job has ", plan_.total_rounds, " batches: no step is ever complete"));
+  }
   const auto& project = accelerator().project_config();
   auto checkpointer = Checkpointer::Create(
       FileSystem::Real(), start_.checkpoints_dir(), start_.next_checkpoint(),
@@ -188,11 +194,14 @@ absl::Status Session::CreateOptimizer() {
   ACCEL_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(spec().optimizer(), std::move(parameters)));
   // A scheduler that Accelerate prepared steps once for each rank's batch, so that a schedule made
   // for the unprepared loader keeps its length.
-  const bool once = !accelerator().step_scheduler_with_optimizer() ||
-                    accelerator().dataloader_config().split_batches();
+  const bool with_optimizer = accelerator().step_scheduler_with_optimizer();
+  const bool once = !with_optimizer || accelerator().dataloader_config().split_batches();
   const int64_t steps_per_update = once ? 1 : start_.world_size();
-  schedule_.emplace(spec().schedule(), optimizer_->learning_rate(),
-                    plan_.total_steps * steps_per_update, steps_per_update);
+  const bool counts_rounds =
+      !with_optimizer || accelerator().gradient_accumulation_plugin().adjust_scheduler();
+  const int64_t updates = counts_rounds ? plan_.total_rounds : plan_.total_steps;
+  schedule_.emplace(spec().schedule(), optimizer_->learning_rate(), updates * steps_per_update,
+                    steps_per_update);
   optimizer_->set_learning_rate(schedule_->LearningRate());
   return absl::OkStatus();
 }
@@ -230,8 +239,19 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
                               data_.train->size());
   }
   if (state.rounds_per_epoch != plan_.rounds_per_epoch) {
-    return PreconditionFailed("number of steps in an epoch", state.rounds_per_epoch,
+    return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
                               plan_.rounds_per_epoch);
+  }
+  if (state.accumulation != plan_.accumulation) {
+    return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
+                              plan_.accumulation);
+  }
+  const Position& position = state.position;
+  if (position.epoch * plan_.rounds_per_epoch + position.batches < plan_.total_rounds &&
+      !plan_.StepEndsAt(position.epoch, position.batches)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint lies inside an accumulated step: epoch ", position.epoch,
+                     ", batch ", position.batches, ", num_steps ", plan_.accumulation));
   }
   return absl::OkStatus();
 }
@@ -287,8 +307,17 @@ int64_t Session::num_parameters() const {
   return count;
 }
 
+void Session::SetReduceGradients(bool reduce) {
+  if (ddp_ != nullptr) ddp_->set_require_backward_grad_sync(reduce);
+}
+
 at::Tensor Session::Forward(const at::Tensor& features) {
-  return ddp_ != nullptr ? ddp_->Forward(features) : model_->forward(features);
+  return autocast_.Run(
+      [&] { return ddp_ != nullptr ? ddp_->Forward(features) : model_->forward(features); });
+}
+
+at::Tensor Session::EvaluationForward(const at::Tensor& features) {
+  return autocast_.Run([&] { return model_->forward(features); });
 }
 
 void Session::BeginEvaluation() {
@@ -305,6 +334,7 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
                            .seed = Seed(spec().loop()),
                            .train_samples = data_.train->size(),
                            .rounds_per_epoch = plan_.rounds_per_epoch,
+                           .accumulation = plan_.accumulation,
                            .optimizer = std::string(optimizer_->name()),
                            .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
                            .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},

@@ -23,6 +23,7 @@
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
+#include "core/engine/precision/autocast.h"
 
 namespace accel::engine {
 
@@ -56,8 +57,15 @@ class Session {
   // Where training stands; the loop moves it on.
   Position& position() { return position_; }
 
+  // Whether the next forward and backward passes reduce gradients over the ranks, as they do at
+  // first, or only add to this rank's.
+  void SetReduceGradients(bool reduce);
+
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
+
+  // The model's output between BeginEvaluation and EndEvaluation.
+  at::Tensor EvaluationForward(const at::Tensor& features);
 
   // Puts the model in evaluation mode with rank 0's buffers, and back.
   void BeginEvaluation();
@@ -85,6 +93,7 @@ class Session {
   const accel::internal::v1::StartAttempt start_;
   const CudaModule* cuda_ = nullptr;
   at::Device device_ = at::kCPU;
+  Autocast autocast_;
   TrainingData data_;
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<Model> model_;

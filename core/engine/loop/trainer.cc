@@ -73,9 +73,15 @@ bool Trainer::epoch_complete() const {
   return position_.batches == session_.plan().rounds_per_epoch;
 }
 
-// A complete epoch is still to be finished, also after the last step.
-bool Trainer::done() const {
-  return position_.step >= session_.plan().total_steps && !epoch_complete();
+// A complete epoch is still to be finished, also after the last batch.
+bool Trainer::done() const { return trained() && !epoch_complete(); }
+
+int64_t Trainer::rounds_done() const {
+  return position_.epoch * session_.plan().rounds_per_epoch + position_.batches;
+}
+
+bool Trainer::inside_step() const {
+  return !trained() && !session_.plan().StepEndsAt(position_.epoch, position_.batches);
 }
 
 int64_t Trainer::last_epoch() const {
@@ -83,25 +89,39 @@ int64_t Trainer::last_epoch() const {
 }
 
 Trainer::Flow Trainer::TrainEpoch() {
-  const LoopPlan& plan = session_.plan();
-  const auto& loop = session_.spec().loop();
   DataLoader& loader = session_.train_loader();
   loader.StartEpoch(position_.epoch, position_.batches);
-  while (!epoch_complete() && position_.step < plan.total_steps) {
-    const TickGate::Decision decision = gate_.BeginTick();
-    if (decision.checkpoint) Checkpoint();
-    if (decision.stop) return Flow::kStop;
-    step_begun_ = position_.step + 1;
+  while (!epoch_complete() && !trained()) {
+    if (!inside_step()) {
+      const TickGate::Decision decision = BeginStepTick();
+      if (decision.checkpoint) Checkpoint();
+      if (decision.stop) return Flow::kStop;
+      step_begun_ = position_.step + 1;
+    }
     if (position_.batches == 0) DrawLoaderSeed();
     Batch batch;
     loader.Next(&batch);
-    TrainStep(batch);
-    const bool periodic =
-        loop.has_checkpoint_every_steps() && position_.step % loop.checkpoint_every_steps() == 0;
-    const bool last = position_.step == plan.total_steps && saves_at_end();
-    if (periodic && !last) Checkpoint();
+    const int64_t steps_before = position_.step;
+    TrainBatch(batch);
+    if (position_.step > steps_before && PeriodicCheckpointDue()) Checkpoint();
   }
   return Flow::kGoOn;
+}
+
+TickGate::Decision Trainer::BeginStepTick() {
+  const TickGate::Decision deferred = std::exchange(deferred_, {});
+  // A gate that has said to stop has nothing more to say.
+  if (deferred.stop) return deferred;
+  TickGate::Decision decision = gate_.BeginTick();
+  decision.checkpoint |= deferred.checkpoint;
+  return decision;
+}
+
+bool Trainer::PeriodicCheckpointDue() const {
+  const auto& loop = session_.spec().loop();
+  if (!loop.has_checkpoint_every_steps()) return false;
+  const bool last = position_.step == session_.plan().total_steps && saves_at_end();
+  return position_.step % loop.checkpoint_every_steps() == 0 && !last;
 }
 
 absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
@@ -124,27 +144,56 @@ absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
   return flow;
 }
 
-void Trainer::TrainStep(const Batch& batch) {
-  const auto& spec = session_.spec();
-  const at::Device device = session_.device();
-  const at::Tensor output = session_.Forward(batch.features.to(device));
-  const at::Tensor loss = ComputeLoss(spec.loss(), output, batch.targets.to(device));
-  loss.backward();
+void Trainer::TrainBatch(const Batch& batch) {
+  const bool completes_step = session_.plan().StepEndsAt(position_.epoch, position_.batches + 1);
+  Accumulate(batch, completes_step);
+  ++position_.batches;
+  if (completes_step) {
+    OptimizerStep();
+  } else if (!session_.accelerator().step_scheduler_with_optimizer()) {
+    AdvanceSchedule(1);
+  }
+}
+
+void Trainer::Accumulate(const Batch& batch, bool completes_step) {
+  const int64_t accumulation = session_.plan().accumulation;
+  const bool each = session_.accelerator().gradient_accumulation_plugin().sync_each_batch();
+  session_.SetReduceGradients(completes_step || each);
+  const at::Tensor output = session_.Forward(batch.features.to(session_.device()));
+  const at::Tensor loss =
+      ComputeLoss(session_.spec().loss(), output, batch.targets.to(session_.device()));
+  // A short last step is divided by as much, as accelerator.backward does it.
+  (accumulation == 1 ? loss : loss / accumulation).backward();
+  const at::Tensor value = loss.detach().to(at::kDouble);
+  accumulated_.loss_sum = accumulated_.batches == 0 ? value : accumulated_.loss_sum.add(value);
+  ++accumulated_.batches;
+  accumulated_.samples += batch.samples;
+}
+
+void Trainer::OptimizerStep() {
   const std::optional<double> grad_norm = ClipGradients();
   Optimizer& optimizer = session_.optimizer();
   const double learning_rate = optimizer.learning_rate();
   optimizer.Step();
-  session_.schedule().Advance();
-  optimizer.set_learning_rate(session_.schedule().LearningRate());
+  const auto& config = session_.accelerator();
+  const bool by_batches = config.step_scheduler_with_optimizer() &&
+                          config.gradient_accumulation_plugin().adjust_scheduler();
+  AdvanceSchedule(by_batches ? accumulated_.batches : 1);
   optimizer.ZeroGrad();
   ++position_.step;
-  ++position_.batches;
-  const int64_t every = spec.loop().has_log_every_steps() ? spec.loop().log_every_steps() : 1;
+  const auto& loop = session_.spec().loop();
+  const int64_t every = loop.has_log_every_steps() ? loop.log_every_steps() : 1;
   if (position_.step % every == 0) {
-    ReportStep(batch, loss.item<double>(), learning_rate, grad_norm);
+    ReportStep(learning_rate, grad_norm);
   } else {
     step_end_ = Clock::Real().Monotonic();
   }
+  accumulated_ = {};
+}
+
+void Trainer::AdvanceSchedule(int64_t updates) {
+  session_.schedule().Advance(updates);
+  session_.optimizer().set_learning_rate(session_.schedule().LearningRate());
 }
 
 std::optional<double> Trainer::ClipGradients() {
@@ -154,15 +203,16 @@ std::optional<double> Trainer::ClipGradients() {
   return std::nullopt;
 }
 
-void Trainer::ReportStep(const Batch& batch, double loss, double learning_rate,
-                         std::optional<double> grad_norm) {
+void Trainer::ReportStep(double learning_rate, std::optional<double> grad_norm) {
+  const double loss =
+      accumulated_.loss_sum.item<double>() / static_cast<double>(accumulated_.batches);
   const absl::Duration now = Clock::Real().Monotonic();
   WorkerReport report;
   auto* step = report.mutable_step();
   step->set_step(position_.step);
   step->set_epoch(position_.epoch);
   step->set_loss(loss);
-  step->set_samples(batch.samples);
+  step->set_samples(accumulated_.samples);
   step->set_learning_rate(learning_rate);
   if (grad_norm.has_value()) step->set_grad_norm(*grad_norm);
   step->set_step_seconds(absl::ToDoubleSeconds(now - step_end_));
@@ -179,7 +229,7 @@ void Trainer::ReportStep(const Batch& batch, double loss, double learning_rate,
 
 bool Trainer::EvaluationDue() const {
   if (session_.evaluation_loader() == nullptr) return false;
-  if (position_.step >= session_.plan().total_steps) return true;
+  if (trained()) return true;
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_evaluate_every_epochs() ? loop.evaluate_every_epochs() : 1;
   return epoch_complete() && (position_.epoch + 1) % every == 0;
@@ -195,19 +245,28 @@ Trainer::Flow Trainer::Evaluate(bool* checkpoint_asked) {
   return flow;
 }
 
+TickGate::Decision Trainer::BeginEvaluationTick() {
+  if (deferred_.stop) return {};
+  const TickGate::Decision decision = gate_.BeginTick();
+  if (!inside_step()) return decision;
+  deferred_.checkpoint |= decision.checkpoint;
+  deferred_.stop = decision.stop && deferred_.checkpoint;
+  return {.checkpoint = false, .stop = decision.stop && !deferred_.stop};
+}
+
 Trainer::Flow Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
                                        bool* checkpoint_asked) {
   at::NoGradGuard no_grad;
   DataLoader& loader = *session_.evaluation_loader();
   loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0);
   for (int64_t round = 0; round < loader.rounds_per_epoch(); ++round) {
-    const TickGate::Decision decision = gate_.BeginTick();
+    const TickGate::Decision decision = BeginEvaluationTick();
     *checkpoint_asked |= decision.checkpoint;
     if (decision.stop) return Flow::kStop;
     if (round == 0) DrawLoaderSeed();
     Batch batch;
     if (!loader.Next(&batch)) continue;  // other ranks have one more
-    const at::Tensor output = session_.model().forward(batch.features.to(session_.device()));
+    const at::Tensor output = session_.EvaluationForward(batch.features.to(session_.device()));
     AddToEvaluation(session_.spec().loss(), output, batch.targets.to(session_.device()),
                     batch.valid, sums);
     *samples += batch.valid;

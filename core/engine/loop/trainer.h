@@ -38,14 +38,20 @@ class Trainer {
   Flow TrainEpoch();
   // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
   absl::StatusOr<Flow> FinishEpoch();
-  void TrainStep(const Batch& batch);
+  // Adds the batch's gradients; takes the optimizer's step where the batch completes one.
+  void TrainBatch(const Batch& batch);
+  void Accumulate(const Batch& batch, bool completes_step);
+  void OptimizerStep();
+  void AdvanceSchedule(int64_t updates);
   std::optional<double> ClipGradients();
-  void ReportStep(const Batch& batch, double loss, double learning_rate,
-                  std::optional<double> grad_norm);
+  void ReportStep(double learning_rate, std::optional<double> grad_norm);
 
   bool EvaluationDue() const;
   // A checkpoint that is asked for meanwhile is left to the caller.
   Flow Evaluate(bool* checkpoint_asked);
+  // What to do before the next batch of an evaluation. Inside a step a checkpoint waits for the
+  // step's end, and so does a stop that is to come after it.
+  TickGate::Decision BeginEvaluationTick();
   Flow EvaluateBatches(EvaluationSums* sums, int64_t* samples, bool* checkpoint_asked);
   void ReportEvaluation(EvaluationSums sums, int64_t samples);
 
@@ -53,18 +59,36 @@ class Trainer {
   void Checkpoint();
   absl::Status SaveCheckpoint();
   absl::Status SaveFinalCheckpoint();
+  bool PeriodicCheckpointDue() const;
   bool saves_at_end() const;
 
+  // What to do before the next optimizer step.
+  TickGate::Decision BeginStepTick();
+
+  int64_t rounds_done() const;
+  // Whether gradients wait for more batches: there is no checkpoint of such a position.
+  bool inside_step() const;
+  bool trained() const { return rounds_done() >= session_.plan().total_rounds; }
   bool done() const;
   bool epoch_complete() const;
-  // Epoch of the last step.
+  // Epoch of the last batch.
   int64_t last_epoch() const;
+
+  // What the batches of the present optimizer step have come to.
+  struct Accumulated {
+    at::Tensor loss_sum;  // float64 scalar
+    int64_t batches = 0;
+    int64_t samples = 0;
+  };
 
   Session& session_;
   TickGate& gate_;
   TrainingObserver& observer_;
   Position& position_;
   int64_t step_begun_ = 0;
+  Accumulated accumulated_;
+  // What was asked for inside a step, for its end.
+  TickGate::Decision deferred_;
   absl::Duration step_end_;
   int64_t saved_step_ = -1;
   bool warned_of_loss_ = false;

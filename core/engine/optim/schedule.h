@@ -12,15 +12,15 @@ namespace accel::engine {
 class Schedule {
  public:
   // `job_steps` are the schedule's steps in the whole job, the default of `total_steps`.
-  // `steps_per_update` is by how much Advance() goes on.
+  // `steps_per_update` is by how much an update in Advance() goes on.
   Schedule(const accel::v1::ScheduleSpec& spec, double base_rate, int64_t job_steps,
            int64_t steps_per_update);
 
   // Rate at the present step, which starts at 0.
   double LearningRate() const { return base_rate_ * Factor(step_); }
 
-  // Goes on after an optimizer step.
-  void Advance() { step_ += steps_per_update_; }
+  // Goes on after `updates` batches or optimizer steps, whichever the schedule counts.
+  void Advance(int64_t updates = 1) { step_ += updates * steps_per_update_; }
 
   int64_t step() const { return step_; }
   void set_step(int64_t step) { step_ = step; }

@@ -17,7 +17,13 @@ import time
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
-from accelerate.utils import DataLoaderConfiguration, DDPCommunicationHookType, DistributedDataParallelKwargs
+from accelerate.utils import (
+    AutocastKwargs,
+    DataLoaderConfiguration,
+    DDPCommunicationHookType,
+    DistributedDataParallelKwargs,
+    GradientAccumulationPlugin,
+)
 from safetensors.torch import load_file, save_file
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn import functional as F
@@ -147,11 +153,18 @@ def train(job, out):
     seed = loop.get("seed", 42)
     loading = config.get("dataloader_config", {})
     data_seed = loading.get("data_seed", seed)
+    accumulation = {"num_steps": 1, **config.get("gradient_accumulation_plugin", {})}
+    count, with_optimizer = accumulation["num_steps"], config.get("step_scheduler_with_optimizer", True)
     accelerator = Accelerator(
         cpu=True,
         dataloader_config=DataLoaderConfiguration(**{**loading, "data_seed": data_seed}),
-        kwargs_handlers=[ddp_handler(config.get("ddp_kwargs", {}))],
-        step_scheduler_with_optimizer=config.get("step_scheduler_with_optimizer", True),
+        mixed_precision=config.get("mixed_precision", "no"),
+        kwargs_handlers=[
+            ddp_handler(config.get("ddp_kwargs", {})),
+            AutocastKwargs(**config.get("autocast_kwargs", {})),
+        ],
+        step_scheduler_with_optimizer=with_optimizer,
+        gradient_accumulation_plugin=GradientAccumulationPlugin(**accumulation),
     )
     torch.manual_seed(seed)
     train_data = load_dataset(data["train"], folder)
@@ -165,8 +178,16 @@ def train(job, out):
     )
     optimizer = build_optimizer(spec, model.parameters())
     optimizer, prepared_loader = accelerator.prepare(optimizer, loader)
-    job_steps = len(prepared_loader) * loop["num_epochs"]
-    once = loading.get("split_batches", False) or not config.get("step_scheduler_with_optimizer", True)
+    # Accelerate does nothing with adjust_scheduler; what it is documented to do is done below.
+    adjust = count > 1 and accumulation.get("adjust_scheduler", True) and with_optimizer
+    batches = len(prepared_loader)
+    if adjust or not with_optimizer:
+        job_steps = batches * loop["num_epochs"]
+    elif accumulation.get("sync_with_dataloader", True):
+        job_steps = math.ceil(batches / count) * loop["num_epochs"]
+    else:
+        job_steps = batches * loop["num_epochs"] // count
+    once = loading.get("split_batches", False) or not with_optimizer
     schedule = build_schedule(spec, optimizer.optimizer, job_steps * (1 if once else accelerator.num_processes))
     model, schedule = accelerator.prepare(model, schedule)
     evaluation = None
@@ -181,21 +202,29 @@ def train(job, out):
     model.train()
     start = time.perf_counter()
     training_seconds = 0.0
+    group = []
     for _ in range(loop["num_epochs"]):
         start = time.perf_counter()
         for features, target in prepared_loader:
-            loss = criterion(model(features), target)
-            accelerator.backward(loss)
-            if "max_norm" in clipping:
-                result["norms"].append(accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"]).item())
-            if "max_value" in clipping:
-                accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
-            result["rates"].append(schedule.get_last_lr()[0])
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
-            result["losses"].append(loss.item())
-            result.setdefault("first_step_time", time.time())
+            with accelerator.accumulate(model):
+                loss = criterion(model(features), target)
+                accelerator.backward(loss)
+                group.append(loss.item())
+                if accelerator.sync_gradients:
+                    if "max_norm" in clipping:
+                        norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
+                        result["norms"].append(norm.item())
+                    if "max_value" in clipping:
+                        accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
+                    result["rates"].append(schedule.get_last_lr()[0])
+                optimizer.step()
+                for _ in group if adjust and accelerator.sync_gradients else [None]:
+                    schedule.step()
+                optimizer.zero_grad()
+                if accelerator.sync_gradients:
+                    result["losses"].append(sum(group) / len(group))
+                    result.setdefault("first_step_time", time.time())
+                    group = []
         training_seconds += time.perf_counter() - start
         if evaluation is not None:
             result["evaluations"].append(evaluate(model, evaluation, spec, accelerator))

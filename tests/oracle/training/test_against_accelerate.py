@@ -106,6 +106,73 @@ JOBS = {
         job(CONVNET, {"adam": {"lr": 0.01}}, data=PICTURES),
         {**SEEDABLE, "ddp_kwargs": {"bucket_cap_mb": 1, "gradient_as_bucket_view": True, "static_graph": True}},
     ),
+    # 130 samples make 17 batches on one rank and 9 on two: the last step of an epoch is short.
+    "accumulation_short_last_step": (
+        job(
+            mlp(0.1),
+            {"adamw": {"lr": 0.02}},
+            epochs=5,
+            schedule={"linear": {"warmup_steps": 4}},
+            clipping={"max_norm": 0.05},
+        ),
+        {**SEEDABLE, "gradient_accumulation_plugin": {"num_steps": 4, "adjust_scheduler": False}},
+    ),
+    # Steps go on over the ends of epochs; the batches after the last one only accumulate.
+    "accumulation_over_epochs": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, epochs=5, data=PICTURES, schedule={"cosine": {}}),
+        {
+            **SEEDABLE,
+            "gradient_accumulation_plugin": {
+                "num_steps": 4,
+                "adjust_scheduler": False,
+                "sync_with_dataloader": False,
+            },
+        },
+    ),
+    "accumulation_reduced_each_batch": (
+        job(mlp(0.1), {"adam": {"lr": 0.01}}, epochs=5),
+        {"gradient_accumulation_plugin": {"num_steps": 3, "sync_each_batch": True}},
+    ),
+    "accumulation_adjusted_schedule": (
+        job(mlp(), {"sgd": {"lr": 0.1}}, epochs=5, schedule={"linear": {"warmup_steps": 9}}),
+        {"gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "accumulation_plain_schedule": (
+        job(mlp(), {"sgd": {"lr": 0.1}}, epochs=5, schedule={"cosine": {"warmup_steps": 3}}),
+        {"step_scheduler_with_optimizer": False, "gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "accumulation_static_graph": (
+        job(mlp(0.1), {"adam": {"lr": 0.01}}, epochs=5),
+        {
+            **SEEDABLE,
+            "gradient_accumulation_plugin": {"num_steps": 2, "sync_each_batch": True},
+            "ddp_kwargs": {"static_graph": True},
+        },
+    ),
+    "accumulation_ddp_options": (
+        job(CONVNET, {"adam": {"lr": 0.01}}, epochs=5, data=PICTURES),
+        {
+            **SEEDABLE,
+            "gradient_accumulation_plugin": {"num_steps": 2},
+            "ddp_kwargs": {"gradient_as_bucket_view": True, "find_unused_parameters": True},
+        },
+    ),
+    "bf16_mlp": (
+        job(mlp(0.1, "gelu"), {"adamw": {"lr": 0.01}}, clipping={"max_norm": 0.5}),
+        {**SEEDABLE, "mixed_precision": "bf16"},
+    ),
+    "bf16_convnet_accumulation": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, epochs=5, data=PICTURES),
+        {"mixed_precision": "bf16", "gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "bf16_gpt_without_cache": (
+        gpt_job({"adamw": {"lr": 0.003}}, clipping={"max_norm": 1.0}),
+        {**SEEDABLE, "mixed_precision": "bf16", "autocast_kwargs": {"cache_enabled": False}},
+    ),
+    "bf16_autocast_off": (
+        job(mlp(), {"adam": {"lr": 0.01}}),
+        {**SEEDABLE, "mixed_precision": "bf16", "autocast_kwargs": {"enabled": False}},
+    ),
     "gpt_adamw_cosine_clipping": (
         gpt_job({"adamw": {"lr": 0.003}}, schedule={"cosine": {"warmup_steps": 8}}, clipping={"max_norm": 1.0}),
         {**SEEDABLE, "ddp_kwargs": {"find_unused_parameters": True}},
@@ -180,6 +247,17 @@ def test_equals_accelerate(name, peer, data_folder, tmp_path):
         assert mine["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
     for rank in ranks[1:]:
         assert not rank.of("metrics")
+
+
+def test_bf16_is_not_fp32(data_folder, tmp_path):
+    spec, accelerator = JOBS["bf16_mlp"]
+    full = {key: value for key, value in accelerator.items() if key != "mixed_precision"}
+    losses = {
+        name: worker_harness.train(spec, data_folder, 1, config, checkpoints=tmp_path / name)[0].losses()
+        for name, config in (("bf16", accelerator), ("fp32", full))
+    }
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.1)
 
 
 def test_training_learns(data_folder, tmp_path):

@@ -24,6 +24,16 @@ RUNS = {
         LOCAL_BUFFERS,
         3,
     ),
+    "accumulation_two_ranks": (
+        job(CONVNET, {"adamw": {"lr": 0.01}}, epochs=5, data=PICTURES, schedule={"linear": {}}),
+        {"gradient_accumulation_plugin": {"num_steps": 2}},
+        2,
+    ),
+    "accumulation_over_epochs_two_ranks": (
+        job(CONVNET, {"adamw": {"lr": 0.01}}, epochs=8, data=PICTURES, schedule={"linear": {}}),
+        {**LOCAL_BUFFERS, "gradient_accumulation_plugin": {"num_steps": 4, "sync_with_dataloader": False}},
+        2,
+    ),
     "gpt_three_ranks": (
         gpt_job({"adam": {"lr": 0.003}}, schedule={"linear": {"warmup_steps": 5}}, clipping={"max_norm": 1.0}),
         {"dataloader_config": {"use_seedable_sampler": True}},

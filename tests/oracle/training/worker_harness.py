@@ -50,7 +50,9 @@ POWER_SGD_DEFAULTS = {
 def resolved_accelerator(overrides):
     """Accelerate's defaults as the daemon resolves them for the CPU, with `overrides` on top."""
     resolved = {
+        "mixed_precision": "no",
         "step_scheduler_with_optimizer": True,
+        "autocast_kwargs": {"enabled": True},
         "ddp_kwargs": {
             "broadcast_buffers": True,
             "bucket_cap_mb": 25,
@@ -62,6 +64,12 @@ def resolved_accelerator(overrides):
         },
         "init_process_group_kwargs": {"backend": "gloo", "timeout": "60s"},
         "dataloader_config": {"split_batches": False, "even_batches": True, "use_seedable_sampler": False},
+        "gradient_accumulation_plugin": {
+            "num_steps": 1,
+            "adjust_scheduler": True,
+            "sync_with_dataloader": True,
+            "sync_each_batch": False,
+        },
         "project_config": {},
     }
     for key, value in overrides.items():

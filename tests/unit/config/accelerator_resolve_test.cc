@@ -242,6 +242,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "ddp_kwargs.comm_state_option.min_compression_rate"},
         Warning{"autocast_kwargs: {cache_enabled: true}", "autocast_kwargs"},
         Warning{"scaler_kwargs: {init_scale: 8}", "scaler_kwargs"},
+        Warning{"gradient_accumulation_plugin: {sync_with_dataloader: false}",
+                "gradient_accumulation_plugin.sync_with_dataloader"},
+        Warning{"gradient_accumulation_plugin: {num_steps: 1, sync_each_batch: true}",
+                "gradient_accumulation_plugin.sync_each_batch"},
         Warning{"dataloader_config: {non_blocking: true}", "dataloader_config.non_blocking"},
         Warning{"dataloader_config: {use_stateful_dataloader: false}",
                 "dataloader_config.use_stateful_dataloader"},
@@ -263,8 +267,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(WarningsTest, DefaultsAreNotReported) {
   for (const char* text :
        {"ddp_kwargs: {dim: 0, check_reduction: false}", "autocast_kwargs: {enabled: true}",
-        "scaler_kwargs: {init_scale: 65536}", "dataloader_config: {non_blocking: false}",
-        "project_config: {save_on_each_node: false}"}) {
+        "scaler_kwargs: {init_scale: 65536}",
+        "gradient_accumulation_plugin: {num_steps: 2, sync_with_dataloader: false, "
+        "sync_each_batch: true}",
+        "dataloader_config: {non_blocking: false}", "project_config: {save_on_each_node: false}"}) {
     EXPECT_THAT(Resolve(text).warnings, IsEmpty()) << text;
   }
   EXPECT_THAT(Resolve("dataloader_config: {non_blocking: true}", "cuda").warnings, IsEmpty());

@@ -214,6 +214,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"gradient_accumulation_plugin: {num_steps: 0}",
                 "gradient_accumulation_plugin.num_steps", "at least 1"},
+        Refusal{"{gradient_accumulation_plugin: {num_steps: 2}, ddp_kwargs: {static_graph: true}}",
+                "ddp_kwargs.static_graph", "num_steps 2 unless sync_each_batch is true"},
         Refusal{"dataloader_config: {data_seed: -1}", "dataloader_config.data_seed", "at least 0"},
         Refusal{"project_config: {project_dir: /tmp}", "project_config.project_dir",
                 "the job's folder"},
@@ -234,6 +236,9 @@ TEST(ValidateAcceleratorTest, AcceptsTheEdges) {
   for (const char* text : {
            "",
            "mixed_precision: bf16",
+           "{gradient_accumulation_plugin: {num_steps: 2, sync_each_batch: true}, "
+           "ddp_kwargs: {static_graph: true}}",
+           "{gradient_accumulation_plugin: {num_steps: 1}, ddp_kwargs: {static_graph: true}}",
            "mixed_precision: fp8",
            "scaler_kwargs: {growth_factor: 1.0000001, backoff_factor: 0.9999999, "
            "growth_interval: 1, init_scale: 1.0e-30}",
@@ -287,7 +292,7 @@ TEST_P(NotImplementedYet, NamesTheFeature) {
 
 INSTANTIATE_TEST_SUITE_P(
     Features, NotImplementedYet,
-    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\""),
+    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\" on a CUDA device"),
                     std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
                     std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
                     std::pair("init_process_group_kwargs: {init_method: 'env://'}",
@@ -298,8 +303,6 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
                     std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
                     std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
-                    std::pair("gradient_accumulation_plugin: {num_steps: 2}",
-                              "gradient_accumulation_plugin.num_steps=2"),
                     std::pair("dataloader_config: {dispatch_batches: true}",
                               "dataloader_config.dispatch_batches=true")));
 
@@ -317,9 +320,12 @@ TEST(CheckAcceleratorImplementedTest, MsampIsRefusedByEveryJob) {
 TEST(CheckAcceleratorImplementedTest, WhatIsImplementedPasses) {
   for (const char* text :
        {"", "mixed_precision: 'no'",
+        "{mixed_precision: bf16, autocast_kwargs: {enabled: false, cache_enabled: true}}",
         "ddp_kwargs: {broadcast_buffers: false, bucket_cap_mb: 3, find_unused_parameters: true, "
         "gradient_as_bucket_view: true, static_graph: true, comm_hook: 'no', dim: 1}",
-        "step_scheduler_with_optimizer: false", "gradient_accumulation_plugin: {num_steps: 1}",
+        "step_scheduler_with_optimizer: false",
+        "gradient_accumulation_plugin: {num_steps: 4, adjust_scheduler: false, "
+        "sync_with_dataloader: false, sync_each_batch: true}",
         "init_process_group_kwargs: {backend: gloo, timeout: 5}",
         "dataloader_config: {split_batches: true, dispatch_batches: false, even_batches: false, "
         "use_seedable_sampler: true, data_seed: 3}",

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -128,6 +129,14 @@ class TrainingTest : public ::testing::Test {
     return RunTraining(start, gate, reports).status();
   }
 
+  void Accumulate(int num_steps, bool sync_with_dataloader) {
+    auto* plugin = start_.mutable_resolved_accelerator()->mutable_gradient_accumulation_plugin();
+    plugin->set_num_steps(num_steps);
+    plugin->set_sync_with_dataloader(sync_with_dataloader);
+  }
+
+  void ExpectResumesEqualTheUninterruptedRun();
+
   NamedTensors Weights(const std::string& checkpoint) {
     auto tensors = ReadSafetensors(folder_ / "checkpoints" / checkpoint / "model.safetensors");
     EXPECT_TRUE(tensors.ok()) << tensors.status();
@@ -149,13 +158,55 @@ void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
 TEST(LoopPlan, EpochsAndStepsWhicheverComesFirst) {
   accel::v1::LoopSpec spec;
   spec.set_num_epochs(3);
-  EXPECT_EQ(MakeLoopPlan(spec, 5).total_steps, 15);
+  EXPECT_EQ(MakeLoopPlan(spec, {}, 5).total_steps, 15);
   spec.set_max_steps(11);
-  EXPECT_EQ(MakeLoopPlan(spec, 5).total_steps, 11);
-  EXPECT_EQ(MakeLoopPlan(spec, 5).total_epochs, 3);
+  EXPECT_EQ(MakeLoopPlan(spec, {}, 5).total_steps, 11);
+  EXPECT_EQ(MakeLoopPlan(spec, {}, 5).total_epochs, 3);
   spec.clear_num_epochs();
   spec.set_max_steps(10);
-  EXPECT_EQ(MakeLoopPlan(spec, 5).total_epochs, 2);
+  EXPECT_EQ(MakeLoopPlan(spec, {}, 5).total_epochs, 2);
+}
+
+TEST(LoopPlan, AccumulatedStepsEndWithTheEpochOrGoOn) {
+  accel::v1::LoopSpec spec;
+  spec.set_num_epochs(3);
+  accel::v1::GradientAccumulationPlugin accumulation;
+  accumulation.set_num_steps(2);
+  accumulation.set_sync_with_dataloader(true);
+  LoopPlan plan = MakeLoopPlan(spec, accumulation, 5);
+  EXPECT_EQ(plan.total_steps, 9);
+  EXPECT_EQ(plan.total_rounds, 15);
+  EXPECT_TRUE(plan.StepEndsAt(1, 5));
+  EXPECT_FALSE(plan.StepEndsAt(1, 3));
+  spec.set_max_steps(5);
+  plan = MakeLoopPlan(spec, accumulation, 5);
+  EXPECT_EQ(plan.total_rounds, 9);
+  EXPECT_EQ(plan.total_epochs, 2);
+
+  accumulation.set_sync_with_dataloader(false);
+  plan = MakeLoopPlan(spec, accumulation, 5);
+  EXPECT_EQ(plan.total_rounds, 10);
+  EXPECT_FALSE(plan.StepEndsAt(0, 5));
+  EXPECT_TRUE(plan.StepEndsAt(1, 5));
+  spec.clear_max_steps();
+  plan = MakeLoopPlan(spec, accumulation, 5);
+  EXPECT_EQ(plan.total_steps, 7);
+  EXPECT_EQ(plan.total_rounds, 15);
+  accumulation.set_num_steps(16);
+  EXPECT_EQ(MakeLoopPlan(spec, accumulation, 5).total_steps, 0);
+}
+
+TEST(LoopPlan, EndlessJobsDoNotOverflow) {
+  accel::v1::LoopSpec spec;
+  spec.set_max_steps(std::numeric_limits<int64_t>::max());
+  accel::v1::GradientAccumulationPlugin accumulation;
+  accumulation.set_num_steps(4);
+  for (bool sync : {true, false}) {
+    accumulation.set_sync_with_dataloader(sync);
+    const LoopPlan plan = MakeLoopPlan(spec, accumulation, 5);
+    EXPECT_EQ(plan.total_rounds, std::numeric_limits<int64_t>::max());
+    EXPECT_GT(plan.total_epochs, 1);
+  }
 }
 
 TEST_F(TrainingTest, ReportsWhatItDoes) {
@@ -200,12 +251,43 @@ TEST_F(TrainingTest, LogsEveryNthStepAndEvaluatesEveryNthEpochAndAtTheEnd) {
   EXPECT_THAT(reports.MetricSteps(), ElementsAre(10, 15));
 }
 
+TEST_F(TrainingTest, AccumulatedStepReportsTheMeanOfItsBatches) {
+  // One batch after the other with a rate of 0: every loss is that of the first weights.
+  start_.mutable_spec()->mutable_model()->mutable_mlp()->set_dropout(0);
+  start_.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_lr(0);
+  Reports single;
+  Run(start_, &single);
+  const std::vector<double> losses = single.Losses();
+  ASSERT_EQ(losses.size(), 15);
+  fs::remove_all(folder_ / "checkpoints");
+  Accumulate(2, true);
+  Reports pairs;
+  EXPECT_EQ(Run(start_, &pairs).step(), 9);
+  EXPECT_EQ(pairs.all[0].ready().total_steps(), 9);
+  EXPECT_THAT(pairs.MetricSteps(), ElementsAre(3, 6, 9));
+  const std::vector<double> means = pairs.Losses();
+  ASSERT_EQ(means.size(), 9);
+  EXPECT_EQ(means[0], (losses[0] + losses[1]) / 2);
+  EXPECT_EQ(means[2], losses[4]);
+  EXPECT_EQ(means[3], (losses[5] + losses[6]) / 2);
+  EXPECT_EQ(pairs.all[1].step().samples(), 8);
+  EXPECT_EQ(pairs.all[3].step().samples(), 2);
+}
+
+TEST_F(TrainingTest, JobShorterThanAnAccumulatedStepIsRefused) {
+  Accumulate(16, false);
+  const absl::Status status = Fail(start_);
+  EXPECT_EQ(CauseOf(status), Failure::JOB);
+  EXPECT_THAT(status.message(), HasSubstr("num_steps is 16, the job has 15 batches"));
+}
+
 // From every place where a checkpoint can be: between steps, at an epoch's end, in an evaluation.
-TEST_F(TrainingTest, ResumedRunEqualsTheUninterruptedOne) {
+void TrainingTest::ExpectResumesEqualTheUninterruptedRun() {
   Reports whole;
-  Run(start_, &whole);
+  const int64_t steps = Run(start_, &whole).step();
   const NamedTensors weights = Weights("0");
-  for (int64_t tick = 0; tick < 21; ++tick) {
+  const int64_t ticks = steps + 6;  // each of three evaluations has two batches
+  for (int64_t tick = 0; tick < ticks; ++tick) {
     SCOPED_TRACE(tick);
     fs::remove_all(folder_ / "checkpoints");
     Reports before;
@@ -220,13 +302,28 @@ TEST_F(TrainingTest, ResumedRunEqualsTheUninterruptedOne) {
     resumed.set_next_checkpoint(7);
     Reports after;
     const Finished finished = Run(resumed, &after);
-    EXPECT_EQ(finished.step(), 15);
+    EXPECT_EQ(finished.step(), steps);
     EXPECT_EQ(after.all[0].ready().first_step(), step);
     std::vector<double> losses = whole.Losses();
     losses.erase(losses.begin(), losses.begin() + step);
     EXPECT_EQ(after.Losses(), losses);
     ExpectSame(Weights("7"), weights);
   }
+}
+
+TEST_F(TrainingTest, ResumedRunEqualsTheUninterruptedOne) {
+  ExpectResumesEqualTheUninterruptedRun();
+}
+
+TEST_F(TrainingTest, ResumedRunWithAccumulatedStepsEqualsTheUninterruptedOne) {
+  Accumulate(2, true);
+  ExpectResumesEqualTheUninterruptedRun();
+}
+
+// Two evaluations come inside a step: a checkpoint has to wait for the step's end.
+TEST_F(TrainingTest, ResumedRunWithStepsOverEpochsEqualsTheUninterruptedOne) {
+  Accumulate(3, false);
+  ExpectResumesEqualTheUninterruptedRun();
 }
 
 TEST_F(TrainingTest, MaxStepsMayEndInTheMiddleOfAnEpochAndBeContinued) {
@@ -361,13 +458,27 @@ TEST_F(TrainingTest, ResumeRefusesWhatDoesNotFit) {
 
   other = resumed;
   other.mutable_spec()->mutable_data()->set_batch_size(5);
-  EXPECT_THAT(Fail(other).message(), HasSubstr("steps in an epoch is 5 in the checkpoint and 4"));
+  EXPECT_THAT(Fail(other).message(), HasSubstr("batches in an epoch is 5 in the checkpoint and 4"));
 
   const uintmax_t size = fs::file_size(saved / "optimizer.safetensors");
   fs::resize_file(saved / "optimizer.safetensors", size - 1);
   status = Fail(resumed);
   EXPECT_EQ(CauseOf(status), Failure::STORAGE);
   EXPECT_THAT(status.message(), HasSubstr("optimizer.safetensors has"));
+}
+
+TEST_F(TrainingTest, ResumeRefusesAnotherAccumulationAndAPlaceInsideAStep) {
+  Accumulate(2, false);  // 15 batches: the last one only accumulates
+  Reports reports;
+  Run(start_, &reports);
+  start_.set_resume_dir(folder_ / "checkpoints" / "0");
+  start_.mutable_spec()->mutable_loop()->set_num_epochs(4);
+  absl::Status status = Fail(start_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CauseOf(status), Failure::JOB);
+  EXPECT_THAT(status.message(), HasSubstr("inside an accumulated step: epoch 3, batch 0"));
+  Accumulate(3, false);
+  EXPECT_THAT(Fail(start_).message(), HasSubstr("num_steps is 2 in the checkpoint and 3"));
 }
 
 TEST_F(TrainingTest, ResumeNeedsTheSameWorldSize) {
