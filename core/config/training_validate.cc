@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -84,10 +85,11 @@ void CheckWarmup(const Schedule& schedule, absl::string_view path, FieldViolatio
 
 void CheckPolynomial(const JobSpec& spec, FieldViolations* violations) {
   if (!spec.schedule().has_polynomial()) return;
+  if (spec.optimizer().optimizer_case() == OptimizerSpec::OPTIMIZER_NOT_SET) return;
   const auto& polynomial = spec.schedule().polynomial();
   const double last_rate = polynomial.has_lr_end() ? polynomial.lr_end() : 1e-7;
   const double rate = LearningRate(spec.optimizer());
-  if (last_rate < 0 || last_rate < rate) return;
+  if (last_rate < rate || rate < 0 || !std::isfinite(last_rate)) return;
   violations->Add(
       "schedule.polynomial.lr_end",
       NotAllowed(absl::StrCat(last_rate), absl::StrCat("below the optimizer's lr, ", rate)));
@@ -95,6 +97,7 @@ void CheckPolynomial(const JobSpec& spec, FieldViolations* violations) {
 
 void CheckMilestones(const MultiStepSchedule& schedule, FieldViolations* violations) {
   for (int i = 1; i < schedule.milestones_size(); ++i) {
+    if (schedule.milestones(i) < 1) continue;
     if (schedule.milestones(i) > schedule.milestones(i - 1)) continue;
     violations->Add(absl::StrCat("schedule.multi_step.milestones[", i, "]"),
                     NotAllowed(absl::StrCat(schedule.milestones(i)),
