@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "accel/v1/job.pb.h"
 #include "core/base/status_macros.h"
@@ -24,6 +25,7 @@
 #include "core/engine/model/model.h"
 #include "core/engine/optim/grad_scaler.h"
 #include "core/engine/optim/optimizer.h"
+#include "core/engine/optim/schedule.h"
 
 namespace accel::engine {
 namespace {
@@ -37,6 +39,10 @@ struct Arguments {
   int64_t epochs = 1;
   int64_t skip_batches = 0;
   bool evaluation = false;
+  double base_rate = 1;
+  int64_t steps_per_update = 1;
+  int64_t updates = 0;
+  int64_t resume_at = -1;
 };
 
 absl::StatusOr<accel::v1::JobSpec> ReadJob(const std::string& path) {
@@ -155,6 +161,85 @@ absl::Status DumpScaler(const Arguments& arguments) {
                            {"stepped", torch::tensor(stepped, torch::kLong)}});
 }
 
+// `<job>`: the learning rate before each of `updates` optimizer steps. The schedule is taken up
+// anew in the middle.
+absl::Status DumpSchedules(const Arguments& arguments) {
+  NamedTensors tensors;
+  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
+    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
+    const int64_t per_update = arguments.steps_per_update;
+    const auto make = [&] {
+      return Schedule(spec.schedule(), arguments.base_rate, arguments.updates * per_update,
+                      per_update);
+    };
+    Schedule first = make();
+    Schedule second = make();
+    std::vector<double> rates;
+    for (int64_t i = 0; i < arguments.updates; ++i) {
+      if (i == arguments.updates / 2) second.set_step(first.step());
+      Schedule& schedule = i < arguments.updates / 2 ? first : second;
+      rates.push_back(schedule.LearningRate());
+      schedule.Advance();
+    }
+    tensors.emplace_back(absl::StrCat(job), torch::tensor(rates, torch::kDouble));
+  }
+  return WriteSafetensors(arguments.output, tensors);
+}
+
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(
+    const accel::v1::JobSpec& spec, const std::map<std::string, at::Tensor>& parameters) {
+  std::vector<NamedParameter> named;
+  for (const auto& [name, tensor] : parameters) named.push_back({name, tensor});
+  return Optimizer::Create(spec.optimizer(), std::move(named));
+}
+
+// From `parameter.<name>` and `gradient.<step>.<name>`, steps from 0: `<job>.<step>.<name>` after
+// each step, and `<job>.state.<slot>` at the end. A step without a gradient for a
+// parameter leaves it out. At `resume_at` another optimizer goes on from the first one's state.
+absl::Status DumpOptimizers(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
+  const std::map<std::string, at::Tensor> input(inputs.begin(), inputs.end());
+  constexpr absl::string_view kParameter = "parameter.";
+  NamedTensors tensors;
+  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
+    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
+    std::map<std::string, at::Tensor> parameters;
+    for (const auto& [name, tensor] : inputs) {
+      if (!absl::StartsWith(name, kParameter)) continue;
+      parameters[name.substr(kParameter.size())] = tensor.clone().requires_grad_(true);
+    }
+    ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(spec, parameters));
+    for (int64_t step = 0; step < arguments.updates; ++step) {
+      if (step == arguments.resume_at) {
+        ACCEL_ASSIGN_OR_RETURN(auto next, MakeOptimizer(spec, parameters));
+        ACCEL_RETURN_IF_ERROR(next->LoadState(optimizer->State()));
+        optimizer = std::move(next);
+      }
+      for (auto& [name, parameter] : parameters) {
+        const auto gradient = input.find(absl::StrCat("gradient.", step, ".", name));
+        if (gradient != input.end()) parameter.mutable_grad() = gradient->second.clone();
+      }
+      optimizer->Step();
+      optimizer->ZeroGrad();
+      for (const auto& [name, parameter] : parameters) {
+        tensors.emplace_back(absl::StrCat(job, ".", step, ".", name), parameter.detach().clone());
+      }
+    }
+    for (const auto& [name, tensor] : optimizer->State()) {
+      tensors.emplace_back(absl::StrCat(job, ".state.", name), tensor);
+    }
+  }
+  return WriteSafetensors(arguments.output, tensors);
+}
+
+absl::Status Dump(const std::string& command, const Arguments& arguments) {
+  if (command == "model") return DumpModel(arguments);
+  if (command == "batches") return DumpBatches(arguments);
+  if (command == "schedules") return DumpSchedules(arguments);
+  if (command == "scaler") return DumpScaler(arguments);
+  return DumpOptimizers(arguments);
+}
+
 int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Writes what the engine makes of a part of a job as safetensors");
@@ -173,10 +258,16 @@ int Main(int argc, char** argv) {
   batches->add_option("--epochs", arguments.epochs);
   batches->add_option("--skip-batches", arguments.skip_batches, "In each epoch");
   batches->add_flag("--evaluation", arguments.evaluation, "Held-out data, not shuffled");
+  CLI::App* const schedules = app.add_subcommand("schedules", "Learning rates");
+  schedules->add_option("--base-rate", arguments.base_rate, "The optimizer's")->required();
+  schedules->add_option("--updates", arguments.updates, "Optimizer steps")->required();
+  schedules->add_option("--steps-per-update", arguments.steps_per_update);
+  CLI::App* const optimizers = app.add_subcommand("optimizers", "Parameters after each step");
+  optimizers->add_option("--input", arguments.input, "Parameters and gradients")->required();
+  optimizers->add_option("--updates", arguments.updates, "Optimizer steps")->required();
+  optimizers->add_option("--resume-at", arguments.resume_at, "Step of another optimizer");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = model->parsed()    ? DumpModel(arguments)
-                              : scaler->parsed() ? DumpScaler(arguments)
-                                                 : DumpBatches(arguments);
+  const absl::Status status = Dump(app.get_subcommands().front()->get_name(), arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "engine_dump: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -22,6 +22,13 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
+// A parameter and its group.
+struct GroupedParameter {
+  NamedParameter parameter;
+  // Whether the optimizer's weight_decay applies to it.
+  bool decays = true;
+};
+
 // What a gradient scaler hands to a step.
 struct GradientScale {
   // Scalar by which the step divides the gradients.
@@ -30,17 +37,19 @@ struct GradientScale {
   std::optional<at::Tensor> found_inf;
 };
 
-// An optimizer of torch.optim with fused=True: the same kernels, the same state. State is made for
-// a parameter at its first step with a gradient; parameters without one are left alone.
+// An optimizer of torch.optim, with fused=True where there is such a kernel: the same operators in
+// the same order, the same state. State is made for a parameter at its first step with a gradient;
+// parameters without one are left alone.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // `parameters` are trainable. INVALID_ARGUMENT when no optimizer is chosen.
+  // `parameters` are trainable. INVALID_ARGUMENT when no optimizer is chosen, or when no_decay
+  // names parameters that there are not.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const accel::v1::OptimizerSpec& spec,
                                                            std::vector<NamedParameter> parameters);
 
-  // "sgd", "adam" or "adamw".
+  // "sgd", "adam", "adamw", "adagrad" or "rmsprop".
   virtual absl::string_view name() const = 0;
 
   // Updates the parameters from their gradients.
@@ -64,14 +73,16 @@ class Optimizer {
   // A parameter with its gradient and its state by slot.
   struct Slot {
     NamedParameter parameter;
+    bool decays = true;
     std::map<std::string, at::Tensor> state;
   };
   using Slots = std::vector<Slot*>;
 
-  Optimizer(double learning_rate, std::vector<NamedParameter> parameters);
+  Optimizer(double learning_rate, double weight_decay, std::vector<GroupedParameter> parameters);
 
-  // Steps the parameters `slots`, all of which have a gradient. Runs without a graph.
-  virtual void Update(const Slots& slots, const GradientScale& scale) = 0;
+  // Steps the parameters `slots`, at least one, all of which have a gradient and are of one group.
+  // Runs without a graph.
+  virtual void Update(const Slots& slots, double weight_decay, const GradientScale& scale) = 0;
 
   // Names of the state's tensors, and the shape of each for `parameter`.
   virtual std::map<std::string, std::vector<int64_t>> SlotShapes(
@@ -84,6 +95,7 @@ class Optimizer {
  private:
   std::vector<Slot> slots_;
   double learning_rate_;
+  const double weight_decay_;
 };
 
 }  // namespace accel::engine

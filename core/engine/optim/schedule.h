@@ -7,8 +7,8 @@
 
 namespace accel::engine {
 
-// The learning rate over the schedule's steps, as torch.optim.lr_scheduler.LambdaLR computes it:
-// base rate times a factor of the step.
+// The learning rate over the schedule's steps, in the arithmetic of the torch.optim.lr_scheduler
+// class, or of the Transformers function for LambdaLR, that training.proto names for it.
 class Schedule {
  public:
   // `job_steps` are the schedule's steps in the whole job, the default of `total_steps`.
@@ -17,24 +17,30 @@ class Schedule {
            int64_t steps_per_update);
 
   // Rate at the present step, which starts at 0.
-  double LearningRate() const { return base_rate_ * Factor(step_); }
+  double LearningRate() const { return rate_; }
 
   // Goes on after `updates` batches or optimizer steps, whichever the schedule counts.
-  void Advance(int64_t updates = 1) { step_ += updates * steps_per_update_; }
+  void Advance(int64_t updates = 1) { MoveTo(step_ + updates * steps_per_update_); }
 
   int64_t step() const { return step_; }
-  void set_step(int64_t step) { step_ = step; }
 
-  // Factor of the base rate at a step of the schedule.
-  double Factor(int64_t step) const;
+  // Goes to any step from the start. Takes time in proportion to `step` for the schedules that
+  // multiply by gamma.
+  void set_step(int64_t step);
 
  private:
-  const accel::v1::ScheduleSpec::ScheduleCase kind_;
+  void MoveTo(int64_t step);
+  // The rate where it is a function of the step alone.
+  double RateAt(int64_t step) const;
+  // Whether a schedule with a gamma multiplies by it at `step`.
+  bool DecaysAt(int64_t step) const;
+
+  const accel::v1::ScheduleSpec spec_;
   const double base_rate_;
+  const int64_t job_steps_;
   const int64_t steps_per_update_;
-  int64_t warmup_steps_ = 0;
-  int64_t total_steps_ = 0;
   int64_t step_ = 0;
+  double rate_ = 0;
 };
 
 }  // namespace accel::engine

@@ -66,28 +66,81 @@ def loss_function(spec):
     return lambda output, target: F.cross_entropy(output, target, label_smoothing=smoothing)
 
 
-def build_optimizer(spec, parameters):
-    name, options = next(iter(spec["optimizer"].items()))
+NORM_LAYERS = (nn.LayerNorm, nn.BatchNorm2d)
+
+
+def parameter_groups(model, no_decay):
+    """One group, or a second one of the parameters without weight decay."""
+    if not no_decay:
+        return model.parameters()
+    excluded = set()
+    for layer_name, layer in model.named_modules():
+        for name, _ in layer.named_parameters(recurse=False):
+            full_name = f"{layer_name}.{name}"
+            if (
+                (no_decay.get("biases") and name == "bias")
+                or (no_decay.get("norms") and isinstance(layer, NORM_LAYERS))
+                or any(text in full_name for text in no_decay.get("name_contains", []))
+            ):
+                excluded.add(full_name)
+    named = list(model.named_parameters())
+    return [
+        {"params": [parameter for name, parameter in named if name not in excluded]},
+        {"params": [parameter for name, parameter in named if name in excluded], "weight_decay": 0.0},
+    ]
+
+
+def build_optimizer(spec, model):
+    choice = dict(spec["optimizer"])
+    parameters = parameter_groups(model, choice.pop("no_decay", None))
+    name, options = next(iter(choice.items()))
     options = dict(options)
-    if name == "sgd":
-        return torch.optim.SGD(parameters, fused=True, **options)
-    betas = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-    return kind(parameters, betas=betas, fused=True, **options)
+    if name == "rmsprop":
+        return torch.optim.RMSprop(parameters, **options)
+    if name in ("adam", "adamw"):
+        options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
+    optim = torch.optim
+    kinds = {"sgd": optim.SGD, "adam": optim.Adam, "adamw": optim.AdamW, "adagrad": optim.Adagrad}
+    return kinds[name](parameters, fused=True, **options)
+
+
+def torch_schedule(name, options, optimizer, total):
+    """A schedule that torch has a class for, or None."""
+    scheduler = torch.optim.lr_scheduler
+    if name == "one_cycle":
+        options = {"max_lr": optimizer.defaults["lr"], "total_steps": total, **options}
+        return scheduler.OneCycleLR(optimizer, cycle_momentum=False, **options)
+    kinds = {"step": scheduler.StepLR, "multi_step": scheduler.MultiStepLR, "exponential": scheduler.ExponentialLR}
+    return kinds[name](optimizer, **options) if name in kinds else None
 
 
 def build_schedule(spec, optimizer, job_steps):
     name, options = next(iter(spec.get("schedule", {"constant": {}}).items()))
     warmup, total = options.get("warmup_steps", 0), options.get("total_steps", job_steps)
+    if schedule := torch_schedule(name, options, optimizer, total):
+        return schedule
+    lr = optimizer.defaults["lr"]
 
     def factor(step):
-        if name == "constant":
-            return 1.0
         if step < warmup:
             return step / warmup
+        if name == "constant":
+            return 1.0
+        if name == "inverse_sqrt":
+            timescale = options.get("timescale", warmup or 10000)
+            return 1.0 / math.sqrt((step + timescale - warmup) / timescale)
         if name == "linear":
             return max(0.0, (total - step) / (total - warmup))
-        return max(0.0, 0.5 * (1.0 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup)))))
+        progress = (step - warmup) / (total - warmup)
+        if name == "polynomial":
+            lr_end, power = options.get("lr_end", 1e-7), options.get("power", 1.0)
+            return ((lr - lr_end) * (1 - min(1.0, progress)) ** power + lr_end) / lr
+        if name == "cosine_with_restarts":
+            if progress >= 1.0:
+                return 0.0
+            return max(0.0, 0.5 * (1.0 + math.cos(math.pi * ((options.get("num_cycles", 1) * progress) % 1.0))))
+        waves = options.get("num_cycles", 0.5)
+        return max(0.0, 0.5 * (1.0 + math.cos(math.pi * waves * 2.0 * min(1.0, progress))))
 
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
@@ -176,7 +229,7 @@ def train(job, out):
         sampler=order if data.get("shuffle", True) else None,
         drop_last=data.get("drop_last", False),
     )
-    optimizer = build_optimizer(spec, model.parameters())
+    optimizer = build_optimizer(spec, model)
     optimizer, prepared_loader = accelerator.prepare(optimizer, loader)
     # Accelerate does nothing with adjust_scheduler; what it is documented to do is done below.
     adjust = count > 1 and accumulation.get("adjust_scheduler", True) and with_optimizer

@@ -173,6 +173,67 @@ JOBS = {
         job(mlp(), {"adam": {"lr": 0.01}}),
         {**SEEDABLE, "mixed_precision": "bf16", "autocast_kwargs": {"enabled": False}},
     ),
+    "mlp_sgd_maximize_constant_warmup": (
+        job(
+            mlp(),
+            {"sgd": {"lr": 0.001, "momentum": 0.5, "dampening": 0.1, "maximize": True}},
+            schedule={"constant": {"warmup_steps": 9}},
+        ),
+        {},
+    ),
+    "mlp_adagrad_polynomial": (
+        job(
+            mlp(0.1),
+            {"adagrad": {"lr": 0.05, "lr_decay": 0.01, "weight_decay": 0.01, "initial_accumulator_value": 0.1}},
+            schedule={"polynomial": {"warmup_steps": 3, "lr_end": 0.001, "power": 2}},
+        ),
+        SEEDABLE,
+    ),
+    "mlp_rmsprop_multi_step": (
+        job(
+            mlp(0.1, "tanh"),
+            {"rmsprop": {"lr": 0.002, "centered": True, "momentum": 0.9, "weight_decay": 0.01}},
+            schedule={"multi_step": {"milestones": [5, 11, 30], "gamma": 0.3}},
+        ),
+        {},
+    ),
+    "mlp_rmsprop_inverse_sqrt": (
+        job(mlp(), {"rmsprop": {"lr": 0.003, "alpha": 0.9}}, schedule={"inverse_sqrt": {"warmup_steps": 6}}),
+        {},
+    ),
+    "mlp_adamw_no_decay_names_exponential": (
+        job(
+            mlp(),
+            {"adamw": {"lr": 0.01, "weight_decay": 0.5, "amsgrad": True}, "no_decay": {"name_contains": ["3."]}},
+            schedule={"exponential": {"gamma": 0.95}},
+        ),
+        {"step_scheduler_with_optimizer": False},
+    ),
+    "convnet_adagrad_no_decay_step": (
+        job(
+            CONVNET,
+            {"adagrad": {"lr": 0.05, "weight_decay": 0.1}, "no_decay": {"norms": True}},
+            schedule={"step": {"step_size": 7, "gamma": 0.6}},
+            data=PICTURES,
+        ),
+        SEEDABLE,
+    ),
+    "convnet_sgd_no_decay_one_cycle": (
+        job(
+            CONVNET,
+            {"sgd": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}, "no_decay": {"biases": True}},
+            schedule={"one_cycle": {"pct_start": 0.4}},
+            data=PICTURES,
+        ),
+        SEEDABLE,
+    ),
+    "gpt_adamw_no_decay_restarts": (
+        gpt_job(
+            {"adamw": {"lr": 0.003, "weight_decay": 0.3}, "no_decay": {"biases": True, "norms": True}},
+            schedule={"cosine_with_restarts": {"warmup_steps": 8, "num_cycles": 3}},
+        ),
+        SEEDABLE,
+    ),
     "gpt_adamw_cosine_clipping": (
         gpt_job({"adamw": {"lr": 0.003}}, schedule={"cosine": {"warmup_steps": 8}}, clipping={"max_norm": 1.0}),
         {**SEEDABLE, "ddp_kwargs": {"find_unused_parameters": True}},

@@ -3,7 +3,7 @@
 import pytest
 import worker_harness
 from safetensors.torch import load_file
-from test_against_accelerate import CONVNET, PICTURES, gpt_job, job, make_data
+from test_against_accelerate import CONVNET, PICTURES, gpt_job, job, make_data, mlp
 
 LOCAL_BUFFERS = {"ddp_kwargs": {"broadcast_buffers": False}}
 
@@ -33,6 +33,23 @@ RUNS = {
         job(CONVNET, {"adamw": {"lr": 0.01}}, epochs=8, data=PICTURES, schedule={"linear": {}}),
         {**LOCAL_BUFFERS, "gradient_accumulation_plugin": {"num_steps": 4, "sync_with_dataloader": False}},
         2,
+    ),
+    "mlp_rmsprop_multi_step": (
+        job(
+            mlp(),
+            {
+                "rmsprop": {"lr": 0.002, "centered": True, "momentum": 0.9, "weight_decay": 0.01},
+                "no_decay": {"biases": True},
+            },
+            schedule={"multi_step": {"milestones": [5, 11, 30], "gamma": 0.3}},
+        ),
+        {},
+        2,
+    ),
+    "mlp_adagrad_one_cycle": (
+        job(mlp(), {"adagrad": {"lr": 0.05, "lr_decay": 0.01}}, schedule={"one_cycle": {}}),
+        {},
+        1,
     ),
     "gpt_three_ranks": (
         gpt_job({"adam": {"lr": 0.003}}, schedule={"linear": {"warmup_steps": 5}}, clipping={"max_norm": 1.0}),

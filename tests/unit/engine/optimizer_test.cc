@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <string>
+#include <vector>
 
 namespace accel::engine {
 namespace {
@@ -72,15 +73,79 @@ TEST(Optimizer, DefaultsAreTorchs) {
   EXPECT_NEAR(v[0].item<double>(), 1 - 1e-3, 1e-7);
 }
 
+// One specification for each optimizer that counts its steps.
+std::vector<accel::v1::OptimizerSpec> CountingSpecs() {
+  std::vector<accel::v1::OptimizerSpec> specs(4);
+  specs[0].mutable_adam();
+  specs[1].mutable_adamw();
+  specs[2].mutable_adagrad();
+  specs[3].mutable_rmsprop()->set_weight_decay(0.5);
+  return specs;
+}
+
 TEST(Optimizer, OverflowSkipsTheStep) {
+  for (const accel::v1::OptimizerSpec& spec : CountingSpecs()) {
+    at::Tensor w = Parameter(1);
+    auto optimizer = Make(spec, w);
+    w.mutable_grad() = at::ones({3});
+    optimizer->Step();
+    const at::Tensor before = w.detach().clone();
+    optimizer->Step({.scale = at::full({}, 2.0f), .found_inf = at::ones({})});
+    EXPECT_TRUE(at::equal(w.detach(), before)) << spec.ShortDebugString();
+    EXPECT_EQ(optimizer->State().at("w.step").item<double>(), 1) << spec.ShortDebugString();
+  }
+}
+
+TEST(Optimizer, ScaledGradientsMakeTheSameStep) {
+  for (const accel::v1::OptimizerSpec& spec : CountingSpecs()) {
+    at::Tensor plain = Parameter(1);
+    at::Tensor scaled = Parameter(1);
+    plain.mutable_grad() = at::full({3}, 0.75);
+    scaled.mutable_grad() = at::full({3}, 3.0);
+    Make(spec, plain)->Step();
+    Make(spec, scaled)->Step({.scale = at::full({}, 4.0f), .found_inf = at::zeros({})});
+    EXPECT_TRUE(at::equal(plain, scaled)) << spec.ShortDebugString();
+  }
+}
+
+TEST(Optimizer, NoDecayIsAGroupOfItsOwn) {
+  accel::v1::OptimizerSpec spec = SgdSpec(1, 0);
+  spec.mutable_sgd()->set_weight_decay(0.5);
+  const auto values = [&](const accel::v1::NoDecay& no_decay) {
+    *spec.mutable_no_decay() = no_decay;
+    std::vector<NamedParameter> parameters;
+    for (const char* name : {"norm.weight", "norm.bias", "out.weight", "out.bias"}) {
+      const bool matrix = std::string(name) == "out.weight";
+      at::Tensor tensor = at::ones(matrix ? std::vector<int64_t>{1, 1} : std::vector<int64_t>{1});
+      tensor.requires_grad_(true).mutable_grad() = at::zeros_like(tensor.detach());
+      parameters.push_back({name, tensor});
+    }
+    (*Optimizer::Create(spec, parameters))->Step();
+    std::vector<double> found;
+    for (const auto& parameter : parameters) found.push_back(parameter.tensor.item<double>());
+    return found;
+  };
+  using ::testing::ElementsAre;
+  accel::v1::NoDecay no_decay;
+  EXPECT_THAT(values(no_decay), ElementsAre(0.5, 0.5, 0.5, 0.5));
+  no_decay.set_biases(true);
+  EXPECT_THAT(values(no_decay), ElementsAre(0.5, 1, 0.5, 1));
+  no_decay.set_norms(true);
+  EXPECT_THAT(values(no_decay), ElementsAre(1, 1, 0.5, 1));
+  no_decay.clear_biases();
+  EXPECT_THAT(values(no_decay), ElementsAre(1, 1, 0.5, 0.5));
+  no_decay.clear_norms();
+  no_decay.add_name_contains("out.w");
+  EXPECT_THAT(values(no_decay), ElementsAre(0.5, 0.5, 1, 0.5));
+}
+
+TEST(Optimizer, NoDecayOfNoParameterIsAnError) {
   accel::v1::OptimizerSpec spec;
-  spec.mutable_adam();
-  at::Tensor w = Parameter(1);
-  auto adam = Make(spec, w);
-  w.mutable_grad() = at::ones({3});
-  adam->Step({.scale = at::full({}, 2.0f), .found_inf = at::ones({})});
-  EXPECT_TRUE(at::equal(w.detach(), at::ones({3})));
-  EXPECT_EQ(adam->State().at("w.step").item<double>(), 0);
+  spec.mutable_adamw();
+  spec.mutable_no_decay()->add_name_contains("missing");
+  const absl::Status status = Optimizer::Create(spec, {{"w", Parameter(1)}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("\"missing\" is in the name of no parameter"));
 }
 
 TEST(Optimizer, StateGoesOnWhereItWasSaved) {
