@@ -25,6 +25,7 @@ from accelerate.utils import (
     GradientAccumulationPlugin,
 )
 from safetensors.torch import load_file, save_file
+from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
