@@ -117,7 +117,7 @@ const std::vector<FieldRule>& FieldRules() {
       Required("JobSpec.optimizer"),
       Required("JobSpec.loop"),
 
-      // training.proto
+      // model.proto
       Required("ModelSpec.model"),
       Required("Mlp.layer_sizes"),
       Count(2, 64, "Mlp.layer_sizes"),
@@ -144,6 +144,8 @@ const std::vector<FieldRule>& FieldRules() {
       Required("Gpt.embedding_size"),
       Between(1, 1048576, "Gpt.embedding_size"),
       FromBelow(0, 1, "Gpt.dropout"),
+
+      // data.proto
       Required("Dataset.file"),
       Required("Dataset.format"),
       Count(0, 8, "Dataset.feature_shape"),
@@ -160,8 +162,8 @@ const std::vector<FieldRule>& FieldRules() {
       Required("Split.evaluation_fraction"),
       Inside(0, 1, "Split.evaluation_fraction"),
       AtLeast(0, "Split.seed"),
-      Required("LossSpec.loss"),
-      Between(0, 1, "CrossEntropyLoss.label_smoothing"),
+
+      // optimizer.proto
       Required("OptimizerSpec.optimizer"),
       AtLeast(0, "Sgd.lr"),
       AtLeast(0, "Sgd.momentum"),
@@ -188,6 +190,8 @@ const std::vector<FieldRule>& FieldRules() {
       AtLeast(0, "RmsProp.momentum"),
       Count(0, 64, "NoDecay.name_contains"),
       MaxBytes(256, "NoDecay.name_contains"),
+
+      // schedule.proto
       AtLeast(0, "ConstantSchedule.warmup_steps"),
       AtLeast(0, "LinearSchedule.warmup_steps"),
       AtLeast(1, "LinearSchedule.total_steps"),
@@ -217,6 +221,10 @@ const std::vector<FieldRule>& FieldRules() {
       Names({"cos", "linear"}, "OneCycleSchedule.anneal_strategy"),
       Above(0, "OneCycleSchedule.div_factor"),
       Above(0, "OneCycleSchedule.final_div_factor"),
+
+      // training.proto
+      Required("LossSpec.loss"),
+      Between(0, 1, "CrossEntropyLoss.label_smoothing"),
       Between(1, 1000000, "LoopSpec.num_epochs"),
       AtLeast(1, "LoopSpec.max_steps"),
       AtLeast(0, "LoopSpec.seed"),

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/data.pb.h"
 #include "core/engine/data/byte_source.h"
 
 namespace accel::engine {

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/data.pb.h"
 #include "core/engine/data/data_roots.h"
 
 namespace accel::engine {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/data.pb.h"
 
 namespace accel::engine {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/data.pb.h"
 #include "core/engine/data/data_roots.h"
 #include "core/engine/data/dataset.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/model.pb.h"
 #include "core/engine/model/model.h"
 
 namespace accel::engine {

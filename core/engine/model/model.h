@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/model.pb.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/model/layer.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/optimizer.pb.h"
 
 namespace accel::engine {
 

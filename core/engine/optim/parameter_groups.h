@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/training.pb.h"
+#include "accel/v1/optimizer.pb.h"
 #include "core/engine/optim/optimizer.h"
 
 namespace accel::engine {

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "accel/v1/training.pb.h"
+#include "accel/v1/schedule.pb.h"
 
 namespace accel::engine {
 
 // The learning rate over the schedule's steps, in the arithmetic of the torch.optim.lr_scheduler
-// class, or of the Transformers function for LambdaLR, that training.proto names for it.
+// class, or of the Transformers function for LambdaLR, that schedule.proto names for it.
 class Schedule {
  public:
   // `job_steps` are the schedule's steps in the whole job, the default of `total_steps`.
