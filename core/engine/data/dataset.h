@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "accel/v1/data.pb.h"
+#include "accel/v1/training.pb.h"
 #include "core/engine/data/data_roots.h"
 
 namespace accel::engine {
