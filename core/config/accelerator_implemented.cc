@@ -27,8 +27,6 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");
   missing_if(config.has_fp8_recipe_kwargs() && !IsMsamp(config.fp8_recipe_kwargs()),
              "fp8_recipe_kwargs");
-  missing_if(config.dataloader_config().dispatch_batches(),
-             "dataloader_config.dispatch_batches=true");
 
   const absl::string_view no_msamp = "not allowed in a job: MS-AMP exists for Python only";
   if (config.has_msamp_recipe_kwargs()) {

@@ -19,6 +19,13 @@ void CheckModel(const accel::v1::ModelSpec& model, absl::string_view path,
 void CheckData(const accel::v1::DataSpec& data, const NodeLimits& limits, absl::string_view path,
                FieldViolations* violations);
 
+// How batches are made: streams, workers, and what of the accelerator has no effect with them.
+void CheckLoading(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
+// Weights to start from that do not exist below the node's roots.
+void CheckInitFrom(const accel::v1::ModelSpec& model, const NodeLimits& limits,
+                   absl::string_view path, FieldViolations* violations);
+
 // Model, data and loss that cannot go together, as far as is certain before any data is read.
 void CheckTask(const accel::v1::JobSpec& spec, FieldViolations* violations);
 

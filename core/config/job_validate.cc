@@ -108,7 +108,9 @@ void ValidateJobSpec(const JobSpec& spec, const NodeLimits& limits, FieldViolati
   CheckRanks(spec, limits, violations);
   CheckSplitBatches(spec, violations);
   CheckModel(spec.model(), "model", violations);
+  CheckInitFrom(spec.model(), limits, "model", violations);
   CheckData(spec.data(), limits, "data", violations);
+  CheckLoading(spec, violations);
   CheckTask(spec, violations);
   CheckTraining(spec, violations);
   CheckTracking(spec.tracking(), "tracking", violations);

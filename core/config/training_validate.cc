@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/config/byte_size.h"
 #include "core/config/field_rules.h"
 #include "core/config/job_checks.h"
 
@@ -123,6 +124,12 @@ void CheckSchedule(const JobSpec& spec, FieldViolations* violations) {
 
 void CheckLoop(const JobSpec& spec, FieldViolations* violations) {
   const LoopSpec& loop = spec.loop();
+  if (loop.has_max_shard_size() && !ParseByteSize(loop.max_shard_size()).has_value()) {
+    violations->Add("loop.max_shard_size",
+                    NotAllowed(Quoted(loop.max_shard_size()),
+                               "a number of bytes above 0, or a number with KB, MB, GB, TB, KiB, "
+                               "MiB, GiB or TiB"));
+  }
   if (!loop.has_num_epochs() && !loop.has_max_steps()) {
     violations->Add("loop", "required: num_epochs, max_steps or both");
   }

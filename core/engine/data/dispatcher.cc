@@ -92,16 +92,14 @@ absl::StatusOr<std::optional<Batch>> Dispatcher::Deal(absl::StatusOr<std::option
                std::clamp<int64_t>(values[kValid] - begin, 0, part), values[kLast] != 0};
 }
 
-absl::StatusOr<std::string> BroadcastText(Communicator& communicator, at::Device device,
-                                          absl::StatusOr<std::string> text) {
+std::string BroadcastText(Communicator& communicator, at::Device device, const std::string& text) {
   const bool first = communicator.rank() == 0;
-  const int64_t own_size = text.ok() ? static_cast<int64_t>(text->size()) : -1;
-  at::Tensor size = at::tensor({first ? own_size : 0}, at::TensorOptions(at::kLong).device(device));
+  at::Tensor size = at::tensor({static_cast<int64_t>(text.size())},
+                               at::TensorOptions(at::kLong).device(device));
   BroadcastFromFirst(communicator, size);
   const int64_t bytes = size.item<int64_t>();
-  if (bytes < 0) return first ? text.status() : FailureOfFirst();
   at::Tensor values = at::empty({bytes}, at::TensorOptions(at::kByte));
-  if (first) std::memcpy(values.mutable_data_ptr(), text->data(), text->size());
+  if (first) std::memcpy(values.mutable_data_ptr(), text.data(), text.size());
   at::Tensor travelling = values.to(device);
   BroadcastFromFirst(communicator, travelling);
   values = travelling.cpu();

@@ -39,9 +39,8 @@ class Dispatcher {
   const at::Device device_;
 };
 
-// Gives every rank rank 0's `text`, or its error as Dispatcher::Deal does.
-absl::StatusOr<std::string> BroadcastText(Communicator& communicator, at::Device device,
-                                          absl::StatusOr<std::string> text);
+// Gives every rank rank 0's `text`.
+std::string BroadcastText(Communicator& communicator, at::Device device, const std::string& text);
 
 }  // namespace accel::engine
 

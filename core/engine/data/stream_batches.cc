@@ -6,7 +6,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/data_roots.h"
 
 namespace accel::engine {
 namespace {
@@ -59,6 +61,28 @@ absl::StatusOr<std::optional<Batch>> StreamBatches::Make(int64_t) {
   return Batch{TakeRows(round.features, first_round_.features, part.begin, part.count),
                TakeRows(round.targets, first_round_.targets, part.begin, part.count), part.count,
                part.valid};
+}
+
+StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes) {
+  if (kind == TargetKind::kNumber) {
+    return [](const Examples&, int64_t) { return absl::OkStatus(); };
+  }
+  const absl::string_view what = kind == TargetKind::kClass ? "class" : "token";
+  return [file = std::move(file), num_classes, what](const Examples& examples,
+                                                     int64_t first_sample) -> absl::Status {
+    const int64_t samples = examples.targets.size(0);
+    at::Tensor largest = examples.targets.reshape({samples, -1}).amax(1);
+    // A sample's first token is no other's target.
+    if (what == "token") {
+      largest = largest.maximum(examples.features.reshape({samples, -1}).amax(1));
+    }
+    const at::Tensor bad = largest >= num_classes;
+    if (!bad.any().item<bool>()) return absl::OkStatus();
+    const int64_t sample = bad.to(at::kByte).argmax().item<int64_t>();
+    return MalformedData(
+        file, absl::StrCat("sample ", first_sample + sample, " has ", what, " ",
+                           largest[sample].item<int64_t>(), ", the model has ", num_classes));
+  };
 }
 
 }  // namespace accel::engine

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/engine/data/batch_source.h"
 #include "core/engine/data/sample_stream.h"
@@ -44,6 +45,10 @@ class StreamBatches final : public BatchSource {
   Examples first_round_;
   int64_t samples_read_ = 0;
 };
+
+// Refuses samples of `file` whose targets or tokens are not below `num_classes`; everything where
+// `kind` is kNumber passes.
+StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes);
 
 }  // namespace accel::engine
 

@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/config/byte_size.h"
 #include "core/engine/checkpoint/manifest.h"
+#include "core/engine/checkpoint/model_files.h"
 #include "core/engine/checkpoint/random_state.h"
 #include "core/engine/cuda/loader.h"
 #include "core/engine/distributed/comm_hooks.h"
@@ -25,12 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 using accel::internal::v1::StartAttempt;
 using accel::v1::Failure;
-
-constexpr int64_t kDefaultSeed = 42;
-
-int64_t Seed(const accel::v1::LoopSpec& loop) {
-  return loop.has_seed() ? loop.seed() : kDefaultSeed;
-}
 
 int UsableCores() {
   cpu_set_t set;
@@ -52,32 +48,14 @@ absl::StatusOr<const CudaModule*> OpenCudaModule() {
                                            : bin.parent_path() / "lib" / kCudaModuleFileName);
 }
 
-LoaderOptions TrainOptions(const StartAttempt& start) {
-  const auto& data = start.spec().data();
-  const auto& config = start.resolved_accelerator().dataloader_config();
-  return {.batch_size = data.batch_size(),
-          .rank = start.rank(),
-          .world_size = start.world_size(),
-          .shuffle = !data.has_shuffle() || data.shuffle(),
-          .drop_last = data.drop_last(),
-          .even_batches = config.even_batches(),
-          .split_batches = config.split_batches(),
-          .use_seedable_sampler = config.use_seedable_sampler(),
-          .data_seed = config.has_data_seed() ? config.data_seed() : Seed(start.spec().loop())};
-}
-
-LoaderOptions EvaluationOptions(const StartAttempt& start) {
-  LoaderOptions options = TrainOptions(start);
-  const auto& data = start.spec().data();
-  if (data.has_evaluation_batch_size()) options.batch_size = data.evaluation_batch_size();
-  options.shuffle = false;
-  options.drop_last = false;
-  return options;
-}
-
 int64_t SequenceLength(const Dataset& data) {
   const std::vector<int64_t> shape = data.feature_shape();
   return data.target_kind() == TargetKind::kNextToken && !shape.empty() ? shape.front() : 0;
+}
+
+// Validated; the default is accelerator.save_model's.
+int64_t MaxShardBytes(const accel::v1::LoopSpec& loop) {
+  return config::ParseByteSize(loop.has_max_shard_size() ? loop.max_shard_size() : "10GB").value();
 }
 
 absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
@@ -94,14 +72,18 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
   TrainerState restored;
   const std::vector<std::function<absl::Status()>> phases{
       [&] { return WithCause(session->OpenDevice(), Failure::JOB); },
-      [&] { return WithCause(session->LoadData(), Failure::DATA); },
-      [&] { return WithCause(session->CreateModel(), Failure::JOB); },
+      [&] { return WithCause(session->data_.Load(session->start_), Failure::DATA); },
       [&]() -> absl::Status {
         auto connected = Communicator::Connect(start, session->device_, session->cuda_);
         if (!connected.ok()) return WithCause(connected.status(), Failure::COLLECTIVE);
         session->communicator_ = *std::move(connected);
         return absl::OkStatus();
       },
+      [&] {
+        return WithCause(session->data_.Share(*session->communicator_, session->device_),
+                         Failure::DATA);
+      },
+      [&] { return WithCause(session->CreateModel(), Failure::JOB); },
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
@@ -126,30 +108,29 @@ absl::Status Session::OpenDevice() {
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
   ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
-  at::manual_seed(static_cast<uint64_t>(Seed(spec().loop())));
+  at::manual_seed(static_cast<uint64_t>(SeedOf(spec().loop())));
   return absl::OkStatus();
 }
 
-absl::Status Session::LoadData() {
-  const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
-  ACCEL_ASSIGN_OR_RETURN(data_,
-                         LoadTrainingData(spec().data(), TargetKindOf(spec().loss()), roots));
-  train_loader_ = std::make_unique<DataLoader>(*data_.train, TrainOptions(start_));
-  if (data_.evaluation != nullptr) {
-    evaluation_loader_ = std::make_unique<DataLoader>(*data_.evaluation, EvaluationOptions(start_));
-  }
-  return absl::OkStatus();
+absl::Status Session::CheckData(const std::vector<int64_t>& output_shape) const {
+  ACCEL_RETURN_IF_ERROR(CheckTargets(data_.train(), spec().loss(), output_shape));
+  if (data_.evaluation() == nullptr) return absl::OkStatus();
+  return CheckTargets(*data_.evaluation(), spec().loss(), output_shape);
 }
 
 absl::Status Session::CreateModel() {
-  const Dataset& data = *data_.train;
+  const Dataset& data = data_.train();
   ACCEL_RETURN_IF_ERROR(CheckInput(spec().model(), data.target_kind(), data.feature_shape()));
   const std::vector<int64_t> output = OutputShape(spec().model(), data.feature_shape());
-  ACCEL_RETURN_IF_ERROR(CheckTargets(data, spec().loss(), output));
-  if (data_.evaluation != nullptr) {
-    ACCEL_RETURN_IF_ERROR(CheckTargets(*data_.evaluation, spec().loss(), output));
-  }
+  ACCEL_RETURN_IF_ERROR(CheckData(output));
+  data_.CreateLoaders(*communicator_, device_, output);
   ACCEL_ASSIGN_OR_RETURN(model_, BuildModel(spec().model(), SequenceLength(data)));
+  // A checkpoint has the weights of a job that resumes.
+  if (spec().model().has_init_from() && start_.resume_dir().empty()) {
+    const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
+    ACCEL_RETURN_IF_ERROR(
+        LoadInitialWeights(spec().model().init_from(), roots, StateDict(*model_)));
+  }
   model_->to(device_);
   model_->train();
   for (const at::Tensor& parameter : model_->parameters()) {
@@ -159,19 +140,24 @@ absl::Status Session::CreateModel() {
 }
 
 absl::Status Session::PlanLoop(const Warn& warn) {
-  const int64_t rounds = communicator_->Min(train_loader_->batches_per_epoch());
-  if (rounds == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an epoch has no batch for every rank: ", data_.train->size(), " samples, batch size ",
-        spec().data().batch_size(), ", ", start_.world_size(), " ranks"));
-  }
-  if (rounds < train_loader_->rounds_per_epoch() && start_.rank() == 0) {
-    warn("data", absl::StrCat("with even_batches off some ranks have more batches than others: ",
-                              "each epoch trains the ", rounds, " of ",
-                              train_loader_->rounds_per_epoch(), " that all have"));
+  DataLoader& loader = train_loader();
+  int64_t rounds = 0;
+  if (loader.batches_per_epoch().has_value()) {
+    rounds = communicator_->Min(*loader.batches_per_epoch());
+    if (rounds == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an epoch has no batch for every rank: ", data_.train().size(), " samples, batch size ",
+          spec().data().batch_size(), ", ", start_.world_size(), " ranks"));
+    }
+    if (rounds < *loader.rounds_per_epoch() && start_.rank() == 0) {
+      warn("data", absl::StrCat("with even_batches off some ranks have more batches than others: ",
+                                "each epoch trains the ", rounds, " of ",
+                                *loader.rounds_per_epoch(), " that all have"));
+    }
+    loader.LimitRounds(rounds);
   }
   plan_ = MakeLoopPlan(spec().loop(), accelerator().gradient_accumulation_plugin(), rounds);
-  if (plan_.total_steps == 0) {
+  if (rounds > 0 && plan_.total_steps == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient_accumulation_plugin: num_steps is ", plan_.accumulation,
                      ", the job has ", plan_.total_rounds, " batches: no step is ever complete"));
@@ -225,20 +211,28 @@ absl::Status Session::Restore(TrainerState* restored) {
   schedule_->set_step(restored->schedule_step);
   optimizer_->set_learning_rate(schedule_->LearningRate());
   position_ = restored->position;
+  restored_world_size_ = restored->world_size;
   return absl::OkStatus();
 }
 
 absl::Status Session::CheckRestored(const TrainerState& state) const {
-  if (state.world_size != start_.world_size()) {
+  const Position& position = state.position;
+  const bool inside_epoch = position.batches > 0 && !position.epoch_complete;
+  if (state.world_size != start_.world_size() && (inside_epoch || keeps_own_buffers())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "world size is ", state.world_size, " in the checkpoint and ", start_.world_size(),
-        " in the job: each rank's random states and share of the data belong to one world size"));
+        " in the job: ",
+        inside_epoch ? absl::StrCat("the rest of epoch ", position.epoch, ", from batch ",
+                                    position.batches, " on, is dealt out to the ranks it began "
+                                    "with; only between epochs another number can go on")
+                     : "each rank has buffers of its own with broadcast_buffers false"));
   }
-  if (state.train_samples != data_.train->size()) {
+  if (state.train_samples != data_.train().size()) {
     return PreconditionFailed("number of training samples", state.train_samples,
-                              data_.train->size());
+                              data_.train().size());
   }
-  if (state.rounds_per_epoch != plan_.rounds_per_epoch) {
+  if (state.world_size == start_.world_size() &&
+      state.rounds_per_epoch != plan_.rounds_per_epoch) {
     return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
                               plan_.rounds_per_epoch);
   }
@@ -246,9 +240,7 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
     return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
                               plan_.accumulation);
   }
-  const Position& position = state.position;
-  if (position.epoch * plan_.rounds_per_epoch + position.batches < plan_.total_rounds &&
-      !plan_.StepEndsAt(position.epoch, position.batches)) {
+  if (position.micro_batches > 0 && !plan_.EndsAt(position)) {
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint lies inside an accumulated step: epoch ", position.epoch,
                      ", batch ", position.batches, ", num_steps ", plan_.accumulation));
@@ -264,7 +256,8 @@ absl::Status Session::Replicate(const TrainerState& restored, const Warn& warn) 
     }
     return absl::OkStatus();
   }
-  const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb();
+  const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb() &&
+                        restored.world_size == start_.world_size();
   ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
                                                    same_cap ? restored.buckets : BucketIndices{});
   return RegisterCommHook(restored, warn);
@@ -281,11 +274,13 @@ absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn&
   hook_state_ = std::move(made.state);
   if (hook_state_ == nullptr || start_.resume_dir().empty()) return absl::OkStatus();
   if (restored.comm_hook != CommHookName(kwargs) ||
-      restored.bucket_cap_mb != kwargs.bucket_cap_mb()) {
+      restored.bucket_cap_mb != kwargs.bucket_cap_mb() ||
+      restored.world_size != start_.world_size()) {
     if (start_.rank() == 0) {
       warn("accelerator.ddp_kwargs.comm_hook",
            absl::StrCat("begins anew with its iterations: the checkpoint is of comm_hook ",
-                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb));
+                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb,
+                        " and ", restored.world_size, " ranks"));
     }
     return absl::OkStatus();
   }
@@ -296,8 +291,9 @@ absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn&
 
 absl::Status Session::RestoreRandomStates() {
   if (start_.resume_dir().empty()) return absl::OkStatus();
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state,
-                         ReadRandomState(start_.resume_dir(), start_.rank()));
+  // Ranks that the checkpoint does not know go on as one that it knows: all began alike.
+  const int rank = start_.rank() % static_cast<int>(restored_world_size_);
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state, ReadRandomState(start_.resume_dir(), rank));
   return RestoreRandomState(state, device_);
 }
 
@@ -327,12 +323,25 @@ void Session::BeginEvaluation() {
 
 void Session::EndEvaluation() { model_->train(); }
 
+absl::Status Session::AddSection(StateSection section) {
+  sections_.push_back(std::move(section));
+  if (start_.resume_dir().empty()) return absl::OkStatus();
+  if (sections_.back().per_rank && restored_world_size_ != start_.world_size()) {
+    return WithCause(PreconditionFailed(
+                         absl::StrCat("world size, to which ", sections_.back().name, " belongs,"),
+                         restored_world_size_, start_.world_size()),
+                     Failure::JOB);
+  }
+  return WithCause(RestoreSection(start_.resume_dir(), start_.rank(), sections_.back()),
+                   Failure::STORAGE);
+}
+
 absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
   const TrainerState state{.position = position_,
                            .schedule_step = schedule_->step(),
                            .world_size = start_.world_size(),
-                           .seed = Seed(spec().loop()),
-                           .train_samples = data_.train->size(),
+                           .seed = SeedOf(spec().loop()),
+                           .train_samples = data_.train().size(),
                            .rounds_per_epoch = plan_.rounds_per_epoch,
                            .accumulation = plan_.accumulation,
                            .optimizer = std::string(optimizer_->name()),
@@ -346,8 +355,11 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
       if (hook_state_ != nullptr) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
+      for (const StateSection& section : sections_) {
+        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
+      }
       if (start_.rank() != 0) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state);
+      return WriteSharedState(folder, *model_, *optimizer_, state, MaxShardBytes(spec().loop()));
     });
   });
 }

@@ -13,12 +13,13 @@
 #include "absl/status/statusor.h"
 #include "accel/internal/v1/worker.pb.h"
 #include "core/engine/checkpoint/checkpointer.h"
+#include "core/engine/checkpoint/state_section.h"
 #include "core/engine/checkpoint/training_state.h"
 #include "core/engine/data/loader.h"
-#include "core/engine/data/training_data.h"
 #include "core/engine/distributed/ddp.h"
 #include "core/engine/distributed/power_sgd_state.h"
 #include "core/engine/distributed/process_group.h"
+#include "core/engine/loop/job_data.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
@@ -48,9 +49,9 @@ class Session {
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   Schedule& schedule() { return *schedule_; }
-  DataLoader& train_loader() { return *train_loader_; }
+  DataLoader& train_loader() { return data_.train_loader(); }
   // Null where the job evaluates nothing.
-  DataLoader* evaluation_loader() { return evaluation_loader_.get(); }
+  DataLoader* evaluation_loader() { return data_.evaluation_loader(); }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   int64_t num_parameters() const;
 
@@ -71,6 +72,10 @@ class Session {
   void BeginEvaluation();
   void EndEvaluation();
 
+  // Adds a part of training with files of its own to every checkpoint. Where the job resumes, it is
+  // restored at once; errors of that carry their cause.
+  absl::Status AddSection(StateSection section);
+
   // Writes a checkpoint of the present state; its manifest names `epoch`. Every rank calls it.
   absl::StatusOr<Checkpointer::Result> SaveCheckpoint(int64_t epoch);
 
@@ -78,8 +83,8 @@ class Session {
   explicit Session(const accel::internal::v1::StartAttempt& start) : start_(start) {}
 
   absl::Status OpenDevice();
-  absl::Status LoadData();
   absl::Status CreateModel();
+  absl::Status CheckData(const std::vector<int64_t>& output_shape) const;
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
   absl::Status Restore(TrainerState* restored);
@@ -94,19 +99,20 @@ class Session {
   const CudaModule* cuda_ = nullptr;
   at::Device device_ = at::kCPU;
   Autocast autocast_;
-  TrainingData data_;
+  JobData data_;
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<Model> model_;
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<DistributedDataParallel> ddp_;
   // What the communication hook remembers; null where it remembers nothing.
   std::shared_ptr<PowerSgdState> hook_state_;
-  std::unique_ptr<DataLoader> train_loader_;
-  std::unique_ptr<DataLoader> evaluation_loader_;
   LoopPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Schedule> schedule_;
   std::optional<Checkpointer> checkpointer_;
+  std::vector<StateSection> sections_;
+  // Of the checkpoint that was restored.
+  int64_t restored_world_size_ = 1;
   Position position_;
 };
 

@@ -49,7 +49,7 @@ absl::StatusOr<Finished> Trainer::Run() {
   step_end_ = Clock::Real().Monotonic();
   Flow flow = Flow::kGoOn;
   while (flow == Flow::kGoOn && !done()) {
-    flow = TrainEpoch();
+    ACCEL_ASSIGN_OR_RETURN(flow, TrainEpoch());
     if (flow == Flow::kStop) break;
     ACCEL_ASSIGN_OR_RETURN(flow, FinishEpoch());
   }
@@ -70,43 +70,39 @@ void Trainer::ReportReady() {
   observer_.OnReport(std::move(report));
 }
 
-bool Trainer::epoch_complete() const {
-  return position_.batches == session_.plan().rounds_per_epoch;
-}
-
-// A complete epoch is still to be finished, also after the last batch.
-bool Trainer::done() const { return trained() && !epoch_complete(); }
-
-int64_t Trainer::rounds_done() const {
-  return position_.epoch * session_.plan().rounds_per_epoch + position_.batches;
-}
-
-bool Trainer::inside_step() const {
-  return !trained() && !session_.plan().StepEndsAt(position_.epoch, position_.batches);
-}
-
 int64_t Trainer::last_epoch() const {
   return position_.batches == 0 && position_.epoch > 0 ? position_.epoch - 1 : position_.epoch;
 }
 
-Trainer::Flow Trainer::TrainEpoch() {
+absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
   DataLoader& loader = session_.train_loader();
-  loader.StartEpoch(position_.epoch, position_.batches);
-  while (!epoch_complete() && !trained()) {
+  if (!position_.epoch_complete && !trained()) {
+    ACCEL_RETURN_IF_ERROR(loader.StartEpoch(position_.epoch, position_.batches));
+  }
+  while (!position_.epoch_complete && !trained()) {
     if (!inside_step()) {
       const TickGate::Decision decision = BeginStepTick();
       if (decision.checkpoint) Checkpoint();
       if (decision.stop) return Flow::kStop;
       step_begun_ = position_.step + 1;
     }
-    if (position_.batches == 0) DrawLoaderSeed();
-    Batch batch;
-    loader.Next(&batch);
+    if (position_.batches == 0 && loader.iterates()) DrawLoaderSeed();
+    ACCEL_ASSIGN_OR_RETURN(const Batch batch, NextBatch());
     const int64_t steps_before = position_.step;
     TrainBatch(batch);
     if (position_.step > steps_before && PeriodicCheckpointDue()) Checkpoint();
   }
   return Flow::kGoOn;
+}
+
+absl::StatusOr<Batch> Trainer::NextBatch() {
+  ACCEL_ASSIGN_OR_RETURN(std::optional<Batch> batch, session_.train_loader().Next());
+  if (batch.has_value()) return *std::move(batch);
+  return WithCause(absl::InvalidArgumentError(absl::StrCat(
+                       "the data ends before batch ", position_.batches, " of epoch ",
+                       position_.epoch, ": too few samples for a batch of every rank, or the file "
+                       "is another one than before")),
+                   Failure::DATA);
 }
 
 TickGate::Decision Trainer::BeginStepTick() {
@@ -121,7 +117,8 @@ TickGate::Decision Trainer::BeginStepTick() {
 bool Trainer::PeriodicCheckpointDue() const {
   const auto& loop = session_.spec().loop();
   if (!loop.has_checkpoint_every_steps()) return false;
-  const bool last = position_.step == session_.plan().total_steps && saves_at_end();
+  const bool last =
+      (trained() || position_.step == session_.plan().total_steps) && saves_at_end();
   return position_.step % loop.checkpoint_every_steps() == 0 && !last;
 }
 
@@ -130,25 +127,28 @@ absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
   bool checkpoint_asked = false;
   if (EvaluationDue()) {
     const NamedTensors before = CaptureRandomState(session_.device());
-    flow = Evaluate(&checkpoint_asked);
+    ACCEL_ASSIGN_OR_RETURN(flow, Evaluate(&checkpoint_asked));
     // An evaluation that was broken off starts anew; one in the middle of an epoch has no place in
     // a longer run. Neither may leave a trace in what is drawn later.
-    if (flow == Flow::kStop || !epoch_complete()) {
+    if (flow == Flow::kStop || !position_.epoch_complete) {
       ACCEL_RETURN_IF_ERROR(RestoreRandomState(before, session_.device()));
     }
   }
-  if (flow == Flow::kGoOn && epoch_complete()) {
+  if (flow == Flow::kGoOn && position_.epoch_complete) {
     ++position_.epoch;
     position_.batches = 0;
+    position_.epoch_complete = false;
   }
   if (checkpoint_asked) Checkpoint();
   return flow;
 }
 
 void Trainer::TrainBatch(const Batch& batch) {
-  const bool completes_step = session_.plan().StepEndsAt(position_.epoch, position_.batches + 1);
+  const bool completes_step = session_.plan().CompletesStep(position_, batch.last);
   const std::optional<TrainingStep::Result> step = step_.Train(batch, completes_step);
   ++position_.batches;
+  position_.epoch_complete = batch.last;
+  position_.micro_batches = completes_step ? 0 : position_.micro_batches + 1;
   if (!step.has_value()) return;
   ++position_.step;
   const auto& loop = session_.spec().loop();
@@ -188,16 +188,16 @@ bool Trainer::EvaluationDue() const {
   if (trained()) return true;
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_evaluate_every_epochs() ? loop.evaluate_every_epochs() : 1;
-  return epoch_complete() && (position_.epoch + 1) % every == 0;
+  return position_.epoch_complete && (position_.epoch + 1) % every == 0;
 }
 
-Trainer::Flow Trainer::Evaluate(bool* checkpoint_asked) {
+absl::StatusOr<Trainer::Flow> Trainer::Evaluate(bool* checkpoint_asked) {
   EvaluationSums sums;
   int64_t samples = 0;
   session_.BeginEvaluation();
-  const Flow flow = EvaluateBatches(&sums, &samples, checkpoint_asked);
+  const absl::StatusOr<Flow> flow = EvaluateBatches(&sums, &samples, checkpoint_asked);
   session_.EndEvaluation();
-  if (flow == Flow::kGoOn) ReportEvaluation(sums, samples);
+  if (flow.ok() && *flow == Flow::kGoOn) ReportEvaluation(sums, samples);
   return flow;
 }
 
@@ -210,22 +210,22 @@ TickGate::Decision Trainer::BeginEvaluationTick() {
   return {.checkpoint = false, .stop = decision.stop && !deferred_.stop};
 }
 
-Trainer::Flow Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
-                                       bool* checkpoint_asked) {
+absl::StatusOr<Trainer::Flow> Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
+                                                       bool* checkpoint_asked) {
   at::NoGradGuard no_grad;
   DataLoader& loader = *session_.evaluation_loader();
-  loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0);
-  for (int64_t round = 0; round < loader.rounds_per_epoch(); ++round) {
+  ACCEL_RETURN_IF_ERROR(loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0));
+  const int64_t rounds = loader.rounds_per_epoch().value_or(0);
+  for (int64_t round = 0; round < rounds; ++round) {
     const TickGate::Decision decision = BeginEvaluationTick();
     *checkpoint_asked |= decision.checkpoint;
     if (decision.stop) return Flow::kStop;
-    if (round == 0) DrawLoaderSeed();
-    Batch batch;
-    if (!loader.Next(&batch)) continue;  // other ranks have one more
-    const at::Tensor output = session_.EvaluationForward(batch.features.to(session_.device()));
-    AddToEvaluation(session_.spec().loss(), output, batch.targets.to(session_.device()),
-                    batch.valid, sums);
-    *samples += batch.valid;
+    if (round == 0 && loader.iterates()) DrawLoaderSeed();
+    ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
+    if (!batch.has_value()) continue;  // other ranks have one more
+    const at::Tensor output = session_.EvaluationForward(batch->features);
+    AddToEvaluation(session_.spec().loss(), output, batch->targets, batch->valid, sums);
+    *samples += batch->valid;
   }
   return Flow::kGoOn;
 }

@@ -36,7 +36,9 @@ class Trainer {
 
   void ReportReady();
   // Trains the rest of the epoch, or what the job still has of it.
-  Flow TrainEpoch();
+  absl::StatusOr<Flow> TrainEpoch();
+  // The next batch of the epoch.
+  absl::StatusOr<Batch> NextBatch();
   // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
   absl::StatusOr<Flow> FinishEpoch();
   // Trains the batch and reports the step where it completes one.
@@ -45,11 +47,12 @@ class Trainer {
 
   bool EvaluationDue() const;
   // A checkpoint that is asked for meanwhile is left to the caller.
-  Flow Evaluate(bool* checkpoint_asked);
+  absl::StatusOr<Flow> Evaluate(bool* checkpoint_asked);
   // What to do before the next batch of an evaluation. Inside a step a checkpoint waits for the
   // step's end, and so does a stop that is to come after it.
   TickGate::Decision BeginEvaluationTick();
-  Flow EvaluateBatches(EvaluationSums* sums, int64_t* samples, bool* checkpoint_asked);
+  absl::StatusOr<Flow> EvaluateBatches(EvaluationSums* sums, int64_t* samples,
+                                       bool* checkpoint_asked);
   void ReportEvaluation(EvaluationSums sums, int64_t samples);
 
   // Saves; a failure is only a warning.
@@ -62,12 +65,11 @@ class Trainer {
   // What to do before the next optimizer step.
   TickGate::Decision BeginStepTick();
 
-  int64_t rounds_done() const;
   // Whether gradients wait for more batches: there is no checkpoint of such a position.
-  bool inside_step() const;
-  bool trained() const { return rounds_done() >= session_.plan().total_rounds; }
-  bool done() const;
-  bool epoch_complete() const;
+  bool inside_step() const { return !trained() && position_.micro_batches > 0; }
+  bool trained() const { return session_.plan().EndsAt(position_); }
+  // A complete epoch is still to be finished, also after the last batch.
+  bool done() const { return trained() && !position_.epoch_complete; }
   // Epoch of the last batch.
   int64_t last_epoch() const;
 

@@ -18,9 +18,8 @@ void TrainingStep::Accumulate(const Batch& batch, bool completes_step) {
   const int64_t accumulation = session_.plan().accumulation;
   const bool each = session_.accelerator().gradient_accumulation_plugin().sync_each_batch();
   session_.SetReduceGradients(completes_step || each);
-  const at::Tensor output = session_.Forward(batch.features.to(session_.device()));
-  const at::Tensor loss =
-      ComputeLoss(session_.spec().loss(), output, batch.targets.to(session_.device()));
+  const at::Tensor output = session_.Forward(batch.features);
+  const at::Tensor loss = ComputeLoss(session_.spec().loss(), output, batch.targets);
   // A short last step is divided by as much, as accelerator.backward does it.
   (accumulation == 1 ? loss : loss / accumulation).backward();
   const at::Tensor value = loss.detach().to(at::kDouble);
