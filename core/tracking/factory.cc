@@ -5,7 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/errors.h"
+#include "core/tracking/custom/custom_tracker.h"
+#include "core/tracking/mlflow/mlflow_tracker.h"
 #include "core/tracking/tensorboard_tracker.h"
+#include "core/tracking/trackio/trackio_tracker.h"
+#include "core/tracking/wandb/wandb_tracker.h"
 
 namespace accel::tracking {
 namespace {
@@ -34,7 +38,21 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTensorBoard(const accel::v1::Tensor
 
 absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
                                                      const TrackerContext& context) {
-  if (spec.has_tensorboard()) return MakeTensorBoard(spec.tensorboard(), context);
+  using accel::v1::TrackerSpec;
+  switch (spec.tracker_case()) {
+    case TrackerSpec::kTensorboard:
+      return MakeTensorBoard(spec.tensorboard(), context);
+    case TrackerSpec::kWandb:
+      return WandBTracker::Make(spec.wandb(), context);
+    case TrackerSpec::kTrackio:
+      return TrackioTracker::Make(spec.trackio(), context);
+    case TrackerSpec::kMlflow:
+      return MLflowTracker::Make(spec.mlflow(), context);
+    case TrackerSpec::kCustom:
+      return CustomTracker::Make(spec.custom(), context);
+    default:
+      break;
+  }
   const google::protobuf::OneofDescriptor* kinds = spec.GetDescriptor()->FindOneofByName("tracker");
   const google::protobuf::FieldDescriptor* kind =
       spec.GetReflection()->GetOneofFieldDescriptor(spec, kinds);

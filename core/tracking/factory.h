@@ -2,6 +2,8 @@
 #define ACCEL_CORE_TRACKING_FACTORY_H_
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -10,7 +12,9 @@
 #include "accel/v1/tracker.pb.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
+#include "core/tracking/http/http_client.h"
 #include "core/tracking/tracker.h"
+#include "core/tracking/tracker_settings.h"
 
 namespace accel::tracking {
 
@@ -19,11 +23,20 @@ struct TrackerContext {
   // TrackingSpec.project, or its default.
   std::string project;
   std::string job_id;
+  // Unique for ever, so that runs can be found again by what is made from it.
+  std::string job_uid;
+  // When the job was accepted.
+  absl::Time create_time;
+  std::string host_name;
+  TrackerSettings settings;
+  // Addresses of the registered custom trackers by name.
+  std::map<std::string, std::string> custom;
   // `trackers` in the job's folder. A tracker that keeps files does so in a folder with its own
   // name in it; TensorBoard's `--logdir` is `<folder>/tensorboard`, the run `<project>` in it.
   std::filesystem::path folder;
   const Clock* clock = &Clock::Real();
   FileSystem* files = &FileSystem::Real();
+  std::function<std::unique_ptr<HttpClient>(const HttpOptions&)> make_http = &HttpClient::Make;
 };
 
 // Makes a tracker; touches neither files nor the network. UNIMPLEMENTED for the kinds that this
