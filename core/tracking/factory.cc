@@ -5,8 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/errors.h"
+#include "core/tracking/clearml/make.h"
+#include "core/tracking/comet/make.h"
 #include "core/tracking/custom/custom_tracker.h"
 #include "core/tracking/mlflow/mlflow_tracker.h"
+#include "core/tracking/swanlab/make.h"
 #include "core/tracking/tensorboard_tracker.h"
 #include "core/tracking/trackio/trackio_tracker.h"
 #include "core/tracking/wandb/wandb_tracker.h"
@@ -60,6 +63,26 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpe
   FieldViolations violations;
   violations.Add("tracking.trackers", "holds a tracker of no kind, one of its fields must be set");
   return violations.ToStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
+    const accel::v1::TrackerSpec& spec, const TrackerContext& context) {
+  using accel::v1::TrackerSpec;
+  switch (spec.tracker_case()) {
+    case TrackerSpec::kSwanlab:
+      return swanlab::MakeTrackers(spec.swanlab(), context);
+    case TrackerSpec::kCometMl:
+      return comet::MakeTrackers(spec.comet_ml(), context);
+    case TrackerSpec::kClearml:
+      return clearml::MakeTrackers(spec.clearml(), context);
+    default:
+      break;
+  }
+  absl::StatusOr<std::unique_ptr<Tracker>> tracker = MakeTracker(spec, context);
+  if (!tracker.ok()) return tracker.status();
+  std::vector<std::unique_ptr<Tracker>> trackers;
+  trackers.push_back(*std::move(tracker));
+  return trackers;
 }
 
 absl::Duration BatchDelay(const accel::v1::TrackerSpec& spec) {

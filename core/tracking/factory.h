@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,8 +40,15 @@ struct TrackerContext {
   std::function<std::unique_ptr<HttpClient>(const HttpOptions&)> make_http = &HttpClient::Make;
 };
 
-// Makes a tracker; touches neither files nor the network. UNIMPLEMENTED for the kinds that this
-// node does not have, INVALID_ARGUMENT for a spec without a kind and for names that would leave the
+// Makes the trackers that a spec stands for; beside the tracker of a service, which bears the spec's
+// name, the one that writes the archive that the service's own package can upload later
+// (`<name>_archive`), with a cursor of its own so that it is complete whatever becomes of the
+// service; none for a tracker that is disabled. Errors are MakeTracker's.
+absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
+    const accel::v1::TrackerSpec& spec, const TrackerContext& context);
+
+// The same for the kinds that are one tracker. Touches neither files nor the network. UNIMPLEMENTED
+// for the other kinds, INVALID_ARGUMENT for a spec without a kind and for names that would leave the
 // folder.
 absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
                                                      const TrackerContext& context);

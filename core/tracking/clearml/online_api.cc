@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8.h"
@@ -51,10 +52,11 @@ json TextList(const std::vector<std::string>& texts) {
 
 absl::Status OnlineApi::Login() {
   constexpr char kWhat[] = "clearml's login";
+  ACCEL_RETURN_IF_ERROR(api_keys_.status());
   ACCEL_ASSIGN_OR_RETURN(
       const JsonAnswer answer,
       ExchangeJson(client_.get(), "POST", absl::StrCat(host_, "/auth.login"),
-                   {absl::StrCat("Authorization: Basic ", absl::Base64Escape(api_keys_)),
+                   {absl::StrCat("Authorization: Basic ", absl::Base64Escape(*api_keys_)),
                     kClientHeader, WorkerHeader()},
                    json::object()));
   ACCEL_RETURN_IF_ERROR(answer.ToStatus(kWhat));

@@ -18,8 +18,9 @@ namespace accel::tracking::clearml {
 // are HttpClient's and HttpStatus's. Used by one thread.
 class OnlineApi {
  public:
-  // `api_keys` is "access_key:secret_key".
-  OnlineApi(std::unique_ptr<HttpClient> client, std::string host, std::string api_keys)
+  // `api_keys` is "access_key:secret_key"; an error in its place is Login's.
+  OnlineApi(std::unique_ptr<HttpClient> client, std::string host,
+            absl::StatusOr<std::string> api_keys)
       : client_(std::move(client)), host_(std::move(host)), api_keys_(std::move(api_keys)) {}
 
   absl::Status Login();
@@ -40,9 +41,9 @@ class OnlineApi {
   absl::StatusOr<nlohmann::json> CallText(const std::string& action,
                                           absl::string_view content_type, const std::string& body);
 
-  const std::unique_ptr<HttpClient> client_;
+  std::unique_ptr<HttpClient> client_;
   const std::string host_;
-  const std::string api_keys_;
+  const absl::StatusOr<std::string> api_keys_;
   std::string token_;
 };
 

@@ -58,13 +58,15 @@ json TextOrNull(const std::string& text) { return text.empty() ? json() : json(t
 
 }  // namespace
 
-OnlineApi::OnlineApi(std::unique_ptr<HttpClient> client, std::string base, std::string api_key)
+OnlineApi::OnlineApi(std::unique_ptr<HttpClient> client, std::string base,
+                     absl::StatusOr<std::string> api_key)
     : client_(std::move(client)),
       base_(absl::EndsWith(base, "/") ? std::move(base) : base + "/"),
-      api_key_(std::move(api_key)),
+      given_key_(std::move(api_key)),
       rest_(RestOf(base_)) {}
 
 absl::Status OnlineApi::Open(const ExperimentOptions& options, bool may_exist, absl::Time now) {
+  ACCEL_ASSIGN_OR_RETURN(api_key_, given_key_);
   key_ = options.key;
   JsonAnswer answer;
   if (options.mode == ExperimentOptions::Mode::kGet) {

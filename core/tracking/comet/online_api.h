@@ -20,8 +20,9 @@ namespace accel::tracking::comet {
 // waits as Retry-After-Custom says, else a minute. Used by one thread.
 class OnlineApi {
  public:
-  // `base` ends with "/clientlib/" on the public service.
-  OnlineApi(std::unique_ptr<HttpClient> client, std::string base, std::string api_key);
+  // `base` ends with "/clientlib/" on the public service. An error in the key's place is Open's.
+  OnlineApi(std::unique_ptr<HttpClient> client, std::string base,
+            absl::StatusOr<std::string> api_key);
 
   // Makes the experiment, or goes on with the one of this key where it exists and `may_exist`.
   absl::Status Open(const ExperimentOptions& options, bool may_exist, absl::Time now);
@@ -46,9 +47,10 @@ class OnlineApi {
   absl::StatusOr<JsonAnswer> AddRun(const ExperimentOptions& options, absl::Time now);
   absl::StatusOr<JsonAnswer> GetRun(absl::Time now);
 
-  const std::unique_ptr<HttpClient> client_;
+  std::unique_ptr<HttpClient> client_;
   const std::string base_;
-  const std::string api_key_;
+  const absl::StatusOr<std::string> given_key_;
+  std::string api_key_;
   // Beside `base_` on the same host.
   std::string rest_;
   std::string key_;

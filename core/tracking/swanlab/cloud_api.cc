@@ -51,10 +51,11 @@ std::string CloudApi::location() const {
 
 absl::Status CloudApi::Login() {
   constexpr char kWhat[] = "swanlab's login";
+  ACCEL_RETURN_IF_ERROR(api_key_.status());
   ACCEL_ASSIGN_OR_RETURN(
       const JsonAnswer answer,
       ExchangeJson(client_.get(), "POST", absl::StrCat(host_, "/api/login/api_key"),
-                   {kSdkHeader, absl::StrCat("authorization: ", api_key_)}, nullptr));
+                   {kSdkHeader, absl::StrCat("authorization: ", *api_key_)}, nullptr));
   ACCEL_RETURN_IF_ERROR(answer.ToStatus(kWhat));
   session_ = answer.Text("sid");
   if (session_.empty()) return Unexpected(kWhat);

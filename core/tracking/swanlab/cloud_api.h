@@ -21,8 +21,9 @@ namespace accel::tracking::swanlab {
 // for each call. Errors are HttpClient's and HttpStatus's. Used by one thread.
 class CloudApi {
  public:
-  // `host` without `/api`.
-  CloudApi(std::unique_ptr<HttpClient> client, std::string host, std::string api_key)
+  // `host` without `/api`. An error in the key's place is Open's.
+  CloudApi(std::unique_ptr<HttpClient> client, std::string host,
+           absl::StatusOr<std::string> api_key)
       : client_(std::move(client)), host_(std::move(host)), api_key_(std::move(api_key)) {}
 
   // Logs in, finds or makes the project, makes the experiment or goes on with the one of this id.
@@ -52,9 +53,9 @@ class CloudApi {
   absl::Status Tell(absl::string_view method, const std::string& path, const nlohmann::json& body);
   std::string ProjectPath(absl::string_view service) const;
 
-  const std::unique_ptr<HttpClient> client_;
+  std::unique_ptr<HttpClient> client_;
   const std::string host_;
-  const std::string api_key_;
+  const absl::StatusOr<std::string> api_key_;
   std::string session_;
   std::string user_;
   std::string workspace_;
