@@ -241,10 +241,13 @@ const std::vector<FieldRule>& FieldRules() {
       // tracker.proto
       MaxBytes(128, "TrackingSpec.project"),
       Count(0, 16, "TrackingSpec.trackers"),
+      Count(0, 16, "TrackingSpec.log_with"),
       Required("TrackerSpec.tracker"),
       MaxBytes(128, "TensorBoardTracker.filename_suffix"),
       Between(0, 3600, "TensorBoardTracker.flush_secs"),
       Names({"online", "offline", "disabled"}, "WandBTracker.mode"),
+      Names({"sqlite", "inbox"}, "TrackioTracker.storage"),
+      Names({"create", "get", "get_or_create"}, "CometMLTracker.start_mode"),
       Names({"cloud", "local", "offline", "disabled"}, "SwanLabTracker.mode"),
       Required("CustomTracker.name"),
   };

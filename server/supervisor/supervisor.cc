@@ -92,7 +92,7 @@ Supervisor::~Supervisor() = default;
 
 void Supervisor::Start() {
   if (record_.state() != Job::STARTING) record_.ChangeState(Job::STARTING);
-  trackers_.Start(launch_.job(), options_.job_dir, JobFolder{options_.job_dir}.record());
+  trackers_.Start(launch_, options_.job_dir, JobFolder{options_.job_dir}.record());
   const int attempt = record_.status().attempts_size() + 1;
   auto workers = StartWorkers(attempt);
   if (!workers.ok()) {
