@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "spdlog/spdlog.h"
 
@@ -18,6 +19,7 @@ using accel::v1::Failure;
 using accel::v1::Job;
 using accel::v1::LogRecord;
 using accel::v1::MetricRecord;
+using accel::v1::ProcessGroupInfo;
 using accel::v1::Progress;
 using google::protobuf::Timestamp;
 using google::protobuf::util::TimeUtil;
@@ -100,6 +102,19 @@ void JobRecord::BeginTraining(const Progress& progress) {
   *event.mutable_training_started() = progress;
   buffer_.Add(std::move(event));
   PublishStatus();
+}
+
+void JobRecord::AddProcessGroup(const ProcessGroupInfo& group) {
+  // In the order of devices' names, whatever the map's.
+  const std::map<std::string, std::string> backends(group.backends().begin(),
+                                                    group.backends().end());
+  EventRecord event = NewEvent(absl::StrCat(
+      "process group of ", group.world_size(),
+      " ranks: ", absl::StrJoin(backends, ", ", absl::PairFormatter(" by ")), ", store ",
+      group.store(), ", timeout ", absl::FormatDuration(absl::Seconds(group.timeout_seconds()))));
+  *event.mutable_process_group() = group;
+  buffer_.Add(std::move(event));
+  CommitSoon();
 }
 
 void JobRecord::SetProgress(int64_t step, int64_t epoch) {

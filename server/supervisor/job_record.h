@@ -50,6 +50,7 @@ class JobRecord {
   void BeginAttempt(const accel::v1::Attempt& attempt);
   void EndAttempt(const std::optional<accel::v1::Failure>& failure);
   void BeginTraining(const accel::v1::Progress& progress);
+  void AddProcessGroup(const accel::v1::ProcessGroupInfo& group);
   void SetProgress(int64_t step, int64_t epoch);
   void AddMetrics(accel::v1::MetricRecord record);
   // Without a rank: a line of the supervisor.
