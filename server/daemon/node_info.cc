@@ -48,6 +48,10 @@ accel::v1::Node DescribeNode(const DaemonOptions& options, absl::Time start_time
     root->set_name(name);
     root->set_path(path.string());
   }
+  for (const std::string& network : options.rendezvous_networks) {
+    node.add_rendezvous_networks(network);
+  }
+  node.set_rendezvous_root(options.rendezvous_root.string());
   return node;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/ip_address.h"
 #include "core/base/status_macros.h"
 #include "server/daemon/grpc_status.h"
 
@@ -31,6 +32,8 @@ struct Flags {
   std::string supervisor;
   std::string worker;
   std::vector<std::string> worker_env;
+  std::vector<std::string> rendezvous_networks;
+  std::string rendezvous_root;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -70,6 +73,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--worker_env", flags->worker_env,
                   "NAME=value in the environment of the workers, which otherwise holds only PATH, "
                   "HOME, TMPDIR, LANG, LC_ALL and TZ; may be repeated");
+  app->add_option("--rendezvous_network", flags->rendezvous_networks,
+                  "network, ip/bits, in which jobs may meet other machines; what they say there is "
+                  "neither encrypted nor authenticated; may be repeated (default: loopback only)");
+  app->add_option("--rendezvous_root", flags->rendezvous_root,
+                  "folder of the files of init_method file:///name, for jobs of several machines "
+                  "one that all of them mount (default: <state_dir>/rendezvous)");
 }
 
 absl::Status Wrong(absl::string_view flag, absl::string_view value, absl::string_view why) {
@@ -133,6 +142,16 @@ absl::StatusOr<DaemonOptions> ToOptions(const Flags& flags, const fs::path& exec
   for (const std::string& text : flags.worker_env) {
     ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("worker_env", text));
     options.worker_env[pair.first] = pair.second;
+  }
+  for (const std::string& text : flags.rendezvous_networks) {
+    const auto network = IpNetwork::Parse(text);
+    if (!network.ok()) return Wrong("rendezvous_network", text, network.status().message());
+  }
+  options.rendezvous_networks = flags.rendezvous_networks;
+  options.rendezvous_root = flags.rendezvous_root.empty() ? options.state_dir / "rendezvous"
+                                                          : fs::path(flags.rendezvous_root);
+  if (!options.rendezvous_root.is_absolute()) {
+    return Wrong("rendezvous_root", flags.rendezvous_root, "must be an absolute path");
   }
   options.max_world_size =
       flags.max_world_size > 0 ? flags.max_world_size : std::max(2, UsableCores());

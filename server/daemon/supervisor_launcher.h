@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "accel/v1/job.pb.h"
@@ -19,6 +20,8 @@ struct LaunchConfig {
   std::filesystem::path supervisor_path;
   std::filesystem::path worker_path;
   std::map<std::string, std::filesystem::path> data_roots;
+  std::vector<std::string> rendezvous_networks;
+  std::filesystem::path rendezvous_root;
   // What the operator lets through to the workers.
   std::map<std::string, std::string> worker_environment;
 };

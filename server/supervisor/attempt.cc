@@ -139,11 +139,26 @@ void Attempt::OnExit(int rank, int wait_status) {
     exit.rank = rank;
     exit.wait_status = wait_status;
     exit.finished = reports_.finished(rank);
-    exit.out_of_memory =
-        WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL && out_of_memory_.HasRisen();
+    exit.out_of_memory = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL &&
+                         (workers_->rank(rank).saw_out_of_memory() || out_of_memory_.HasRisen());
     exit.step = reports_.StepBegun(rank);
     judge_.OnExit(exit);
   }
+  AfterEnd();
+}
+
+void Attempt::OnLost(int rank, const std::string& why) {
+  if (judging()) {
+    WorkerFailure failure;
+    failure.set_cause(Failure::MACHINE);
+    failure.set_message(why);
+    failure.set_step(reports_.StepBegun(rank));
+    judge_.OnReport(rank, failure);
+  }
+  AfterEnd();
+}
+
+void Attempt::AfterEnd() {
   if (workers_->running() == 0) {
     Finish();
   } else if (judging() && judge_.failed()) {
@@ -162,6 +177,9 @@ void Attempt::Settle() {
 void Attempt::EndWorkers() {
   if (phase_ != Phase::kSettling) return;
   phase_ = Phase::kEnding;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (!reports_.finished(rank)) judge_.OnSilence(rank, reports_.StepBegun(rank));
+  }
   workers_->CloseChannels();
   RunAfter(options_.close_grace, [this] { workers_->Kill(); });
 }

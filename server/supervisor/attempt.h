@@ -92,11 +92,14 @@ class Attempt final : private WorkerObserver {
               bool truncated) override;
   void OnChannelEnd(int rank, const absl::Status& status) override;
   void OnExit(int rank, int wait_status) override;
+  void OnLost(int rank, const std::string& why) override;
 
   void OnFailure(int rank, const accel::internal::v1::WorkerFailure& failure);
   void OnFinished(int rank, const accel::internal::v1::Finished& finished);
   void OnLateExit(int rank);
   void KillUnlessExited(int rank);
+  // A rank is gone, after the judge has heard of it.
+  void AfterEnd();
   void Settle();
   void EndWorkers();
   void Finish();

@@ -1,5 +1,7 @@
 #include "server/supervisor/job_record.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -139,6 +141,21 @@ void JobRecord::AddLine(std::optional<int> rank, LogRecord::Source source, std::
   record.set_text(std::move(text));
   record.set_truncated(truncated);
   buffer_.Add(std::move(record));
+  CommitSoon();
+}
+
+void JobRecord::Note(std::string text) {
+  spdlog::info("{}", text);
+  AddLine(std::nullopt, LogRecord::SUPERVISOR, std::move(text), /*truncated=*/false);
+}
+
+void JobRecord::AddBatchSizeReduced(int from, int to) {
+  EventRecord event = NewEvent(
+      absl::StrCat("batch size ", from, " does not fit into memory: the next attempt has ", to));
+  event.mutable_batch_size_reduced()->set_from(from);
+  event.mutable_batch_size_reduced()->set_to(to);
+  spdlog::warn("{}", event.message());
+  buffer_.Add(std::move(event));
   CommitSoon();
 }
 

@@ -56,6 +56,9 @@ class JobRecord {
   // Without a rank: a line of the supervisor.
   void AddLine(std::optional<int> rank, accel::v1::LogRecord::Source source, std::string text,
                bool truncated);
+  // A line of the supervisor, in its own log too.
+  void Note(std::string text);
+  void AddBatchSizeReduced(int from, int to);
   void AddWarning(const std::string& subject, absl::string_view message);
   void AddCheckpoint(const accel::v1::Checkpoint& checkpoint, double stall_seconds);
   void RemoveCheckpoint(const std::string& name);

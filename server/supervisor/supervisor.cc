@@ -3,29 +3,28 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "server/supervisor/job_folder.h"
+#include "core/config/job_spec.h"
+#include "server/supervisor/attempt_series.h"
+#include "server/supervisor/machine_member.h"
 #include "spdlog/spdlog.h"
 
 namespace accel::supervisor {
 namespace {
 
-namespace fs = std::filesystem;
 using accel::internal::v1::JobLaunch;
 using accel::internal::v1::JobStatus;
 using accel::internal::v1::ToSupervisor;
 using accel::v1::Failure;
 using accel::v1::Job;
-using accel::v1::LogRecord;
 
 // How long the daemon's connections may take to read the last message.
 constexpr absl::Duration kTellGrace = absl::Seconds(1);
 
-int WorldSize(const JobLaunch& launch) {
+bool IsMember(const JobLaunch& launch) {
   const accel::v1::JobSpec& spec = launch.job().spec();
-  return spec.has_num_processes() ? spec.num_processes() : 1;
+  return config::NumMachines(spec) > 1 && spec.multi_node().machine_rank() > 0;
 }
 
 }  // namespace
@@ -55,52 +54,39 @@ Supervisor::Supervisor(EventLoop& loop, const SupervisorOptions& options, JobLau
       options_(options),
       launch_(std::move(launch)),
       lock_(std::move(lock)),
-      world_size_(WorldSize(launch_)),
+      folder_{options.job_dir},
       record_(loop, *options.clock, std::move(writer), std::move(status), [this] { OnCommit(); }),
       trackers_(loop, *options.clock,
                 [this](const std::string& subject, const std::string& message) {
                   record_.AddWarning(subject, message);
-                }) {}
+                }) {
+  const auto on_over = [this](Job::State outcome, const std::optional<Failure>& failure) {
+    OnOver(outcome, failure);
+  };
+  if (IsMember(launch_)) {
+    run_ = std::make_unique<MachineMember>(Context(), on_over);
+  } else {
+    run_ = std::make_unique<AttemptSeries>(Context(), on_over);
+  }
+}
 
 Supervisor::~Supervisor() = default;
 
+RunContext Supervisor::Context() {
+  return {.loop = loop_,
+          .clock = *options_.clock,
+          .launcher = *options_.launcher,
+          .launch = launch_,
+          .folder = folder_,
+          .attempt = options_.attempt,
+          .record = record_};
+}
+
 void Supervisor::Start() {
   if (record_.state() != Job::STARTING) record_.ChangeState(Job::STARTING);
-  trackers_.Start(launch_.job(), options_.job_dir, JobFolder{options_.job_dir}.record());
-  StartAttempt();
-}
-
-void Supervisor::StartAttempt() {
-  const int number = record_.status().attempts_size() + 1;
-  attempt_ = std::make_unique<Attempt>(loop_, options_.attempt, launch_, world_size_,
-                                       JobFolder{options_.job_dir}.checkpoints(), record_,
-                                       [this] { FinishJob(attempt_->failure()); });
-  const absl::Status started =
-      attempt_->Start(number, launch_.job().spec().data().batch_size(),
-                      [&](WorkerObserver& observer) { return StartWorkers(number, observer); });
-  if (started.ok()) return;
-  attempt_.reset();
-  Failure failure;
-  failure.set_cause(Failure::INTERNAL);
-  failure.set_message(absl::StrCat("cannot start the workers: ", started.message()));
-  FinishJob(std::move(failure));
-}
-
-absl::StatusOr<std::unique_ptr<WorkerSet>> Supervisor::StartWorkers(int attempt,
-                                                                    WorkerObserver& observer) {
-  const fs::path checkpoints = JobFolder{options_.job_dir}.checkpoints();
-  accel::internal::v1::StartAttempt start;
-  start.set_job_name(launch_.job().name());
-  *start.mutable_spec() = launch_.job().spec();
-  *start.mutable_resolved_accelerator() = launch_.job().resolved_accelerator();
-  start.set_attempt(attempt);
-  *start.mutable_data_roots() = launch_.data_roots();
-  start.set_checkpoints_dir(checkpoints.string());
-  start.set_resume_dir(launch_.resume_dir());
-  start.set_next_checkpoint(NextCheckpoint(
-      checkpoints, launch_.job().resolved_accelerator().project_config().iteration()));
-  return WorkerSet::Start(loop_, *options_.launcher, launch_, std::move(start), world_size_,
-                          observer);
+  // The metrics of a job of several machines are in machine 0's record only.
+  if (!IsMember(launch_)) trackers_.Start(launch_.job(), options_.job_dir, folder_.record());
+  run_->Start();
 }
 
 void Supervisor::OnCommand(const ToSupervisor& command) {
@@ -108,64 +94,27 @@ void Supervisor::OnCommand(const ToSupervisor& command) {
     case ToSupervisor::kStop:
       return Stop(absl::Seconds(std::max(0.0, command.stop().grace_seconds())));
     case ToSupervisor::kCheckpoint:
-      return RequestCheckpoint();
+      return run_->RequestCheckpoint();
     case ToSupervisor::MESSAGE_NOT_SET:
       spdlog::warn("control: a command that this version does not know");
   }
 }
 
-void Supervisor::Stop(absl::Duration grace) {
-  if (attempt_ == nullptr || !attempt_->running()) {
-    spdlog::info("asked to stop: the job is ending already");
-    return;
-  }
-  const absl::Duration deadline = options_.clock->Monotonic() + grace;
-  if (deadline < stop_deadline_) {
-    stop_deadline_ = deadline;
-    loop_.RunAfter(grace, [this] { KillWorkers(); });
-  }
-  if (stop_requested_) return;
-  stop_requested_ = true;
-  Note(absl::StrCat("asked to stop within ", absl::FormatDuration(grace)));
-  record_.ChangeState(Job::STOPPING);
-  attempt_->RequestStop();
-}
+void Supervisor::Stop(absl::Duration grace) { run_->Stop(grace); }
 
-void Supervisor::KillWorkers() {
-  if (!attempt_->judging()) return;
-  Note("the grace to stop is over: the workers are killed");
-  attempt_->Kill();
-}
-
-void Supervisor::RequestCheckpoint() {
-  if (record_.state() != Job::RUNNING || attempt_ == nullptr || !attempt_->running()) {
-    Note("asked for a checkpoint: the job does not train");
-    return;
-  }
-  Note("asked for a checkpoint");
-  attempt_->RequestCheckpoint();
-}
-
-void Supervisor::FinishJob(std::optional<Failure> failure) {
-  tracking::RunOutcome outcome = tracking::RunOutcome::kSucceeded;
-  if (attempt_ != nullptr && attempt_->did_its_work()) {
-    outcome_ = Job::SUCCEEDED;
-  } else if (stop_requested_) {
-    outcome_ = Job::CANCELLED;
-    outcome = tracking::RunOutcome::kCancelled;
-  } else {
-    outcome_ = Job::FAILED;
-    outcome = tracking::RunOutcome::kFailed;
-  }
-  failure_ = std::move(failure);
+void Supervisor::OnOver(Job::State outcome, const std::optional<Failure>& failure) {
+  tracking::RunOutcome run_outcome = tracking::RunOutcome::kSucceeded;
+  if (outcome == Job::CANCELLED) run_outcome = tracking::RunOutcome::kCancelled;
+  if (outcome == Job::FAILED) run_outcome = tracking::RunOutcome::kFailed;
   // The trackers read the record: what is not in it never reaches them.
   record_.Commit();
-  trackers_.Finish(outcome, options_.tracker_grace, [this] { EndJob(); });
+  trackers_.Finish(run_outcome, options_.tracker_grace,
+                   [this, outcome, failure] { EndJob(outcome, failure); });
 }
 
-void Supervisor::EndJob() {
+void Supervisor::EndJob(Job::State outcome, const std::optional<Failure>& failure) {
   terminal_ = true;
-  record_.EndJob(outcome_, failure_);
+  record_.EndJob(outcome, failure);
   loop_.RunAfter(options_.record_grace, [this] {
     spdlog::critical("gave up writing the job's end");
     loop_.Stop();
@@ -186,11 +135,6 @@ void Supervisor::OnCommit() {
 void Supervisor::LeaveWhenTold() {
   if (ended() && !control_->has_unsent()) return loop_.Stop();
   loop_.RunAfter(absl::Milliseconds(10), [this] { LeaveWhenTold(); });
-}
-
-void Supervisor::Note(std::string text) {
-  spdlog::info("{}", text);
-  record_.AddLine(std::nullopt, LogRecord::SUPERVISOR, std::move(text), /*truncated=*/false);
 }
 
 }  // namespace accel::supervisor

@@ -17,8 +17,9 @@
 #include "server/supervisor/attempt.h"
 #include "server/supervisor/control_server.h"
 #include "server/supervisor/event_loop.h"
+#include "server/supervisor/job_folder.h"
 #include "server/supervisor/job_record.h"
-#include "server/supervisor/rank_process.h"
+#include "server/supervisor/job_run.h"
 #include "server/supervisor/tracker_set.h"
 #include "server/supervisor/worker_set.h"
 
@@ -37,10 +38,8 @@ struct SupervisorOptions {
   absl::Duration record_grace = absl::Minutes(10);
 };
 
-// Runs one job from start to end in the loop's thread: starts the workers, watches them, writes the
-// record, obeys the daemon. A job gets exactly one terminal state: FAILED with the first cause when
-// a rank fails unasked; CANCELLED when it was asked to stop before it had done its work; else
-// SUCCEEDED.
+// One job from start to end in the loop's thread: its record, the daemon's commands, its trackers,
+// and the run of its workers. A job gets exactly one terminal state.
 class Supervisor final {
  public:
   // Takes the job's folder, which it locks, opens its record and its control socket.
@@ -55,8 +54,7 @@ class Supervisor final {
   // the daemon's connections have been told.
   void Start();
 
-  // Ends the job: in order, after `grace` by force. A shorter grace than that of an earlier call
-  // takes its place. No effect on a job that is ending by itself.
+  // See JobRun::Stop.
   void Stop(absl::Duration grace);
 
   // Whether the terminal state is in the record.
@@ -67,38 +65,27 @@ class Supervisor final {
              accel::internal::v1::JobLaunch launch, Fd lock, std::unique_ptr<record::Writer> writer,
              accel::internal::v1::JobStatus status);
 
-  void StartAttempt();
-  absl::StatusOr<std::unique_ptr<WorkerSet>> StartWorkers(int attempt, WorkerObserver& observer);
+  RunContext Context();
   void OnCommand(const accel::internal::v1::ToSupervisor& command);
-  void RequestCheckpoint();
-  void KillWorkers();
   void OnCommit();
 
-  // The workers are gone; the trackers finish. `failure` is kept for a job that FAILED.
-  void FinishJob(std::optional<accel::v1::Failure> failure);
-  void EndJob();
+  // The workers are gone; the trackers finish.
+  void OnOver(accel::v1::Job::State outcome, const std::optional<accel::v1::Failure>& failure);
+  void EndJob(accel::v1::Job::State outcome, const std::optional<accel::v1::Failure>& failure);
   void LeaveWhenTold();
-  // A line in the job's logs.
-  void Note(std::string text);
 
   EventLoop& loop_;
   const SupervisorOptions options_;
   const accel::internal::v1::JobLaunch launch_;
   const Fd lock_;
-  const int world_size_;
-
-  bool stop_requested_ = false;
-  absl::Duration stop_deadline_ = absl::InfiniteDuration();
-  // Set once the workers are gone for good.
-  accel::v1::Job::State outcome_ = accel::v1::Job::STATE_UNSPECIFIED;
-  std::optional<accel::v1::Failure> failure_;
+  const JobFolder folder_;
   // Whether the terminal state was set.
   bool terminal_ = false;
 
   JobRecord record_;
   std::unique_ptr<ControlServer> control_;
   TrackerSet trackers_;
-  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<JobRun> run_;
 };
 
 }  // namespace accel::supervisor

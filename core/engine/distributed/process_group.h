@@ -24,8 +24,9 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // Connects with the other ranks of `start`; waits for them at most as long as
-  // init_process_group_kwargs.timeout, which also limits each later collective. Rank 0 hosts the
-  // store and takes its listening descriptor over. `cuda` is null for the device "cpu".
+  // init_process_group_kwargs.timeout, which also limits each later collective and each use of the
+  // store. Rank 0 hosts a TCPStore and takes its listening descriptor over. `cuda` is null for the
+  // device "cpu".
   static absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const accel::internal::v1::StartAttempt& start, at::Device device, const CudaModule* cuda);
 
@@ -56,6 +57,9 @@ class Communicator {
   const int rank_;
   const int world_size_;
 };
+
+// What `start`'s process group is, for people. Not for one rank, which has none.
+accel::v1::ProcessGroupInfo DescribeGroup(const accel::internal::v1::StartAttempt& start);
 
 }  // namespace accel::engine
 
