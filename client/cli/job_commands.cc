@@ -57,12 +57,13 @@ std::string MachineOf(const v1::Job& job) {
   return absl::StrCat(machines.machine_rank(), " of ", machines.num_machines());
 }
 
-// That of the last attempt; the job's before the first.
-int BatchSizeOf(const v1::Job& job) {
+// That of the last attempt; the job's before the first. Empty where neither is known.
+std::string BatchSizeOf(const v1::Job& job) {
+  int size = job.spec().data().batch_size();
   if (job.attempts_size() > 0 && job.attempts().rbegin()->batch_size() > 0) {
-    return job.attempts().rbegin()->batch_size();
+    size = job.attempts().rbegin()->batch_size();
   }
-  return job.spec().data().batch_size();
+  return size > 0 ? absl::StrCat(size) : "";
 }
 
 void AddAttempt(const v1::Attempt& attempt, Table* table) {
@@ -91,7 +92,7 @@ void PrintJob(const Context& context, const v1::Job& job) {
   table.Add({"ranks", absl::StrCat(RanksOf(job), " on ",
                                    job.spec().has_device() ? job.spec().device() : "cpu")});
   if (HasMachines(job)) table.Add({"machine", MachineOf(job)});
-  table.Add({"batch size", absl::StrCat(BatchSizeOf(job))});
+  if (!BatchSizeOf(job).empty()) table.Add({"batch size", BatchSizeOf(job)});
   table.Add({"step", StepsOf(job)});
   table.Add({"epoch", EpochOf(job)});
   table.Add({"created", HumanTime(job.create_time(), context.io.zone)});
@@ -129,7 +130,7 @@ void PrintJobs(const Context& context, const std::vector<v1::Job>& jobs) {
                EpochOf(job),
                absl::StrCat(RanksOf(job)),
                MachineOf(job),
-               absl::StrCat(BatchSizeOf(job)),
+               BatchSizeOf(job),
                absl::StrCat(job.attempts_size()),
                HumanTime(job.create_time(), context.io.zone),
                RunTime(job, context.io.clock)});

@@ -31,6 +31,10 @@ int NumProcesses(const accel::v1::JobSpec& spec);
 int NumMachines(const accel::v1::JobSpec& spec);
 int ProcessesPerMachine(const accel::v1::JobSpec& spec);
 
+// Options that are accepted and have no effect in this job, beside those that are so in any job
+// with its accelerator; each with its path and reason.
+std::vector<std::string> JobWarnings(const accel::v1::JobSpec& spec);
+
 // Adds everything that is wrong with a job, without starting anything: missing and superfluous
 // fields, ranges, combinations, the existence of its data files (opened below their root), and what
 // this version does not implement. Field paths start at JobSpec (`loop.num_epochs`).

@@ -99,6 +99,15 @@ int NumMachines(const JobSpec& spec) {
 
 int ProcessesPerMachine(const JobSpec& spec) { return NumProcesses(spec) / NumMachines(spec); }
 
+std::vector<std::string> JobWarnings(const JobSpec& spec) {
+  std::vector<std::string> warnings;
+  if (spec.accelerator().project_config().save_on_each_node() && NumMachines(spec) == 1) {
+    warnings.push_back(
+        "accelerator.project_config.save_on_each_node: no effect: the job runs on one machine");
+  }
+  return warnings;
+}
+
 bool IsValidJobId(absl::string_view id) {
   if (id.empty() || id.size() > kMaxId) return false;
   for (char c : id) {

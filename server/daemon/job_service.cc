@@ -65,6 +65,7 @@ absl::Status JobService::Create(const accel::v1::CreateJobRequest& request, Job*
   *job.mutable_spec() = request.spec();
   *job.mutable_resolved_accelerator() = resolved.resolved;
   for (const std::string& warning : resolved.warnings) job.add_warnings(warning);
+  for (const std::string& warning : config::JobWarnings(job.spec())) job.add_warnings(warning);
   if (!request.job_id().empty()) job.set_name(JobName(request.job_id()));
   if (request.validate_only()) {
     ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Preview(std::move(job)));

@@ -64,9 +64,14 @@ absl::Status AddBackends(const std::map<std::string, std::string>& backends,
   return absl::OkStatus();
 }
 
+// A group whose supervisor does not say is all on one machine.
+bool IsLocalMain(const StartAttempt& start) {
+  return start.local_world_size() > 0 ? start.local_rank() == 0 : start.rank() == 0;
+}
+
 class SingleRank final : public Communicator {
  public:
-  SingleRank() : Communicator(0, 1) {}
+  SingleRank() : Communicator(0, 1, /*local_main=*/true) {}
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const override { return group_; }
   void AllReduceSum(at::Tensor&) override {}
   int64_t Min(int64_t value) override { return value; }
@@ -83,7 +88,7 @@ class GroupCommunicator final : public Communicator {
   GroupCommunicator(const StartAttempt& start, at::Device device,
                     c10::intrusive_ptr<c10d::Store> store,
                     c10::intrusive_ptr<c10d::ProcessGroup> group)
-      : Communicator(start.rank(), start.world_size()),
+      : Communicator(start.rank(), start.world_size(), IsLocalMain(start)),
         device_(device),
         store_(std::move(store)),
         group_(std::move(group)) {}

@@ -32,6 +32,8 @@ class Communicator {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
+  // Whether this is the first rank of its machine, which writes what the machine has once.
+  bool is_local_main() const { return local_main_; }
 
   // The group; null with one rank.
   virtual const c10::intrusive_ptr<c10d::ProcessGroup>& group() const = 0;
@@ -51,11 +53,13 @@ class Communicator {
   virtual void Finish() = 0;
 
  protected:
-  Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  Communicator(int rank, int world_size, bool local_main)
+      : rank_(rank), world_size_(world_size), local_main_(local_main) {}
 
  private:
   const int rank_;
   const int world_size_;
+  const bool local_main_;
 };
 
 // What `start`'s process group is, for people. Not for one rank, which has none.

@@ -346,7 +346,9 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
       if (hook_state_ != nullptr) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
-      if (start_.rank() != 0) return absl::OkStatus();
+      const bool on_each = accelerator().project_config().save_on_each_node();
+      const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
+      if (!shared) return absl::OkStatus();
       return WriteSharedState(folder, *model_, *optimizer_, state);
     });
   });
