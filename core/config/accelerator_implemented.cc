@@ -17,11 +17,6 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   missing_if(set(config.mixed_precision()) && !bf16,
              absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
   missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
-  const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();
-  missing_if(group.has_init_method(), "init_process_group_kwargs.init_method");
-  missing_if(
-      device == "cuda" && group.has_backend() && group.backend() != "nccl",
-      absl::StrCat("init_process_group_kwargs.backend=\"", group.backend(), "\" on a CUDA device"));
   missing_if(config.has_profile_kwargs(), "profile_kwargs");
   missing_if(config.has_te_recipe_kwargs(), "te_recipe_kwargs");
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");

@@ -9,6 +9,7 @@
 #include "core/config/accelerator.h"
 #include "core/config/accelerator_defaults.h"
 #include "core/config/field_rules.h"
+#include "core/config/process_group_options.h"
 
 namespace accel::config {
 namespace {
@@ -84,16 +85,6 @@ void CheckDdp(const DistributedDataParallelKwargs& ddp, const Scope& scope) {
   CheckPowerSgd(ddp.comm_state_option(), scope.Below("comm_state_option"));
 }
 
-bool IsInitMethod(absl::string_view method) {
-  if (method == "env://") return true;
-  if (absl::StartsWith(method, "file:///")) return method.size() > 8;
-  if (!absl::ConsumePrefix(&method, "tcp://")) return false;
-  const size_t colon = method.rfind(':');
-  int port = 0;
-  return colon != absl::string_view::npos && colon > 0 &&
-         absl::SimpleAtoi(method.substr(colon + 1), &port) && port >= 0 && port <= 65535;
-}
-
 void CheckTimeout(const google::protobuf::Duration& timeout, const Scope& scope) {
   const bool well_formed = timeout.nanos() >= 0 && timeout.nanos() < 1000000000;
   const bool long_enough =
@@ -105,15 +96,28 @@ void CheckTimeout(const google::protobuf::Duration& timeout, const Scope& scope)
                                      absl::StrCat("0.001 s to ", kMaxTimeoutSeconds, " s")));
 }
 
-void CheckProcessGroup(const InitProcessGroupKwargs& kwargs, const Scope& scope) {
-  if (scope.device == "cpu" &&
-      (kwargs.backend() == "nccl" || kwargs.backend() == "cpu:gloo,cuda:nccl")) {
-    scope.Refuse("backend", absl::StrCat(Quoted(kwargs.backend()),
-                                         " needs a CUDA device; allowed on a CPU device: gloo"));
+void CheckBackend(const std::string& text, const Scope& scope) {
+  const auto backends = ParseBackend(text);
+  if (!backends.ok()) return scope.Refuse("backend", backends.status().message());
+  const auto serves = [&](absl::string_view backend) {
+    return std::any_of(backends->begin(), backends->end(),
+                       [&](const auto& entry) { return entry.second == backend; });
+  };
+  if (scope.device == "cpu" && serves("nccl")) {
+    // torch.distributed fails then as well, however many devices the list names.
+    scope.Refuse("backend",
+                 absl::StrCat(Quoted(text), " needs a CUDA device; allowed on a CPU device: gloo"));
+  } else if (!scope.device.empty() && backends->count(std::string(scope.device)) == 0) {
+    scope.Refuse("backend",
+                 absl::StrCat(Quoted(text), " has no backend for the job's device ", scope.device));
   }
-  if (kwargs.has_init_method() && !IsInitMethod(kwargs.init_method())) {
-    scope.Refuse("init_method",
-                 NotAllowed(Quoted(kwargs.init_method()), "env://, tcp://host:port, file:///path"));
+}
+
+void CheckProcessGroup(const InitProcessGroupKwargs& kwargs, const Scope& scope) {
+  if (kwargs.has_backend()) CheckBackend(kwargs.backend(), scope);
+  if (kwargs.has_init_method()) {
+    const auto method = ParseInitMethod(kwargs.init_method());
+    if (!method.ok()) scope.Refuse("init_method", method.status().message());
   }
   if (kwargs.has_timeout()) CheckTimeout(kwargs.timeout(), scope);
 }

@@ -115,8 +115,6 @@ std::vector<std::string> AcceleratorWarnings(const AcceleratorConfig& config,
   warnings.AddIf(loader.has_use_stateful_dataloader() && !loader.use_stateful_dataloader(),
                  "dataloader_config.use_stateful_dataloader",
                  "no effect: the position in the data is part of every checkpoint");
-  warnings.AddIf(config.project_config().save_on_each_node(), "project_config.save_on_each_node",
-                 "no effect: a job runs on one node");
   return warnings.Release();
 }
 

@@ -73,7 +73,6 @@ const std::vector<FieldRule>& FieldRules() {
       Above(1, "GradScalerKwargs.growth_factor"),
       Inside(0, 1, "GradScalerKwargs.backoff_factor"),
       AtLeast(1, "GradScalerKwargs.growth_interval"),
-      Names({"gloo", "nccl", "cpu:gloo,cuda:nccl"}, "InitProcessGroupKwargs.backend"),
       Names({"cpu", "cuda", "xpu", "mtia", "hpu"}, "ProfileKwargs.activities"),
       Required("ProfileScheduleOption.wait"),
       AtLeast(0, "ProfileScheduleOption.wait"),
@@ -116,6 +115,10 @@ const std::vector<FieldRule>& FieldRules() {
       Required("JobSpec.loss"),
       Required("JobSpec.optimizer"),
       Required("JobSpec.loop"),
+      AtLeast(67108864, "JobSpec.memory_limit_bytes"),
+      Between(1, 1024, "MultiNodeSpec.num_machines"),
+      AtLeast(0, "MultiNodeSpec.machine_rank"),
+      Between(1, 65535, "MultiNodeSpec.main_process_port"),
 
       // model.proto
       Required("ModelSpec.model"),
@@ -235,6 +238,7 @@ const std::vector<FieldRule>& FieldRules() {
       AtLeast(1, "LoopSpec.checkpoint_every_steps"),
       AtLeast(1, "LoopSpec.log_every_steps"),
       Between(1, 1024, "LoopSpec.num_cpu_threads_per_process"),
+      Inside(0, 1, "FindExecutableBatchSize.reduce_factor"),
       Above(0, "ClippingSpec.max_norm"),
       Above(0, "ClippingSpec.max_value"),
 

@@ -32,6 +32,10 @@ void CheckTask(const accel::v1::JobSpec& spec, FieldViolations* violations);
 // Optimizer, schedule and loop.
 void CheckTraining(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
+// Ranks, machines and where they meet.
+void CheckMachines(const accel::v1::JobSpec& spec, const NodeLimits& limits,
+                   FieldViolations* violations);
+
 // Trackers: names, repeats, and what is not implemented.
 void CheckTracking(const accel::v1::TrackingSpec& tracking, absl::string_view path,
                    FieldViolations* violations);

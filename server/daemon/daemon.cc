@@ -115,6 +115,8 @@ class RunningDaemon final : public Daemon {
     launch.supervisor_path = options_.supervisor;
     launch.worker_path = options_.worker;
     launch.data_roots = options_.data_roots;
+    launch.rendezvous_networks = options_.rendezvous_networks;
+    launch.rendezvous_root = options_.rendezvous_root;
     launch.worker_environment = options_.worker_env;
     launch.secrets_file = options_.secrets_file;
     launch.tracker_environment = options_.tracker_env;
@@ -147,6 +149,7 @@ class RunningDaemon final : public Daemon {
     limits.max_world_size = options_.max_world_size;
     limits.cuda_devices = CountCudaDevices();
     limits.data_roots = options_.data_roots;
+    limits.rendezvous_networks = options_.rendezvous_networks;
     accel::v1::Node node = DescribeNode(options_, start_time_);
     node.set_metrics_address(metrics_address_);
 

@@ -82,6 +82,7 @@ absl::Status JobService::Create(const accel::v1::CreateJobRequest& request, Job*
   for (const std::string& warning : resolved.warnings) job.add_warnings(warning);
   if (request.spec().has_tracking()) *job.mutable_resolved_tracking() = tracking.tracking;
   for (const std::string& warning : tracking.warnings) job.add_warnings(warning);
+  for (const std::string& warning : config::JobWarnings(job.spec())) job.add_warnings(warning);
   if (!request.job_id().empty()) job.set_name(JobName(request.job_id()));
   if (request.validate_only()) {
     ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Preview(std::move(job)));

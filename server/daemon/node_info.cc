@@ -55,6 +55,10 @@ accel::v1::Node DescribeNode(const DaemonOptions& options, absl::Time start_time
     }
   }
   for (const auto& [name, url] : options.custom_trackers) node.add_custom_trackers(name);
+  for (const std::string& network : options.rendezvous_networks) {
+    node.add_rendezvous_networks(network);
+  }
+  node.set_rendezvous_root(options.rendezvous_root.string());
   return node;
 }
 

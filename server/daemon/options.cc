@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "core/base/ip_address.h"
 #include "core/base/secrets_file.h"
 #include "core/base/status_macros.h"
 #include "core/config/tracking_resolve.h"
@@ -40,6 +41,8 @@ struct Flags {
   std::vector<std::string> tracker_env;
   std::vector<std::string> tracker_urls;
   std::vector<std::string> custom_trackers;
+  std::vector<std::string> rendezvous_networks;
+  std::string rendezvous_root;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -89,6 +92,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "--tracker_env and the public services; may be repeated");
   app->add_option("--custom_tracker", flags->custom_trackers,
                   "name=address of a tracker that takes JSON lines by HTTP; may be repeated");
+  app->add_option("--rendezvous_network", flags->rendezvous_networks,
+                  "network, ip/bits, in which jobs may meet other machines; what they say there is "
+                  "neither encrypted nor authenticated; may be repeated (default: loopback only)");
+  app->add_option("--rendezvous_root", flags->rendezvous_root,
+                  "folder of the files of init_method file:///name, for jobs of several machines "
+                  "one that all of them mount (default: <state_dir>/rendezvous)");
 }
 
 absl::Status Wrong(absl::string_view flag, absl::string_view value, absl::string_view why) {
@@ -185,6 +194,16 @@ absl::StatusOr<DaemonOptions> ToOptions(const Flags& flags, const fs::path& exec
     options.worker_env[pair.first] = pair.second;
   }
   ACCEL_RETURN_IF_ERROR(AddTrackers(flags, &options));
+  for (const std::string& text : flags.rendezvous_networks) {
+    const auto network = IpNetwork::Parse(text);
+    if (!network.ok()) return Wrong("rendezvous_network", text, network.status().message());
+  }
+  options.rendezvous_networks = flags.rendezvous_networks;
+  options.rendezvous_root = flags.rendezvous_root.empty() ? options.state_dir / "rendezvous"
+                                                          : fs::path(flags.rendezvous_root);
+  if (!options.rendezvous_root.is_absolute()) {
+    return Wrong("rendezvous_root", flags.rendezvous_root, "must be an absolute path");
+  }
   options.max_world_size =
       flags.max_world_size > 0 ? flags.max_world_size : std::max(2, UsableCores());
   options.max_ranks = flags.max_ranks > 0 ? flags.max_ranks : options.max_world_size;

@@ -44,6 +44,11 @@ struct DaemonOptions {
   // Addresses of custom trackers by name.
   std::map<std::string, std::string> custom_trackers;
 
+  // Networks, `<ip>/<bits>`, in which the rendezvous of a job may lie beside loopback.
+  std::vector<std::string> rendezvous_networks;
+  // Folder of the files of `init_method: file:///name`.
+  std::filesystem::path rendezvous_root = "/var/lib/accel/rendezvous";
+
   // Not a flag: after this long without a message a following stream sends its progress.
   absl::Duration stream_idle_interval = absl::Seconds(5);
   // Not a flag: how often the metrics are fed.

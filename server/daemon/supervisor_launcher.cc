@@ -47,6 +47,10 @@ absl::StatusOr<LaunchedSupervisor> SupervisorLauncher::Launch(const accel::v1::J
     (*launch.mutable_data_roots())[name] = path.string();
   }
   launch.set_worker_path(config_.worker_path.string());
+  for (const std::string& network : config_.rendezvous_networks) {
+    launch.add_rendezvous_networks(network);
+  }
+  launch.set_rendezvous_root(config_.rendezvous_root.string());
   for (const auto* variables : {&inherited, &config_.worker_environment}) {
     for (const auto& [name, value] : *variables) {
       (*launch.mutable_worker_environment())[name] = value;

@@ -22,6 +22,8 @@ struct LaunchConfig {
   std::filesystem::path supervisor_path;
   std::filesystem::path worker_path;
   std::map<std::string, std::filesystem::path> data_roots;
+  std::vector<std::string> rendezvous_networks;
+  std::filesystem::path rendezvous_root;
   // What the operator lets through to the workers.
   std::map<std::string, std::string> worker_environment;
   // See DaemonOptions.

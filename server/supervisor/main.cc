@@ -52,7 +52,7 @@ int RunJob(const std::filesystem::path& job_dir) {
   const accel::Fd signals = TakeSignals();
   accel::supervisor::SupervisorOptions options;
   options.job_dir = job_dir;
-  options.memory_events = accel::supervisor::OutOfMemoryCounter::OwnEventsFile();
+  options.attempt.memory_events = accel::supervisor::OutOfMemoryCounter::OwnEventsFile();
   accel::supervisor::EventLoop loop;
   auto supervisor = accel::supervisor::Supervisor::Open(loop, options);
   if (!supervisor.ok()) {

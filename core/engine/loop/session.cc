@@ -37,7 +37,7 @@ int UsableCores() {
 int ThreadsPerRank(const StartAttempt& start) {
   const auto& loop = start.spec().loop();
   if (loop.has_num_cpu_threads_per_process()) return loop.num_cpu_threads_per_process();
-  return std::max(1, UsableCores() / start.world_size());
+  return std::max(1, UsableCores() / std::max(1, start.local_world_size()));
 }
 
 // The module lies beside this program or in the lib folder next to its bin.
@@ -104,7 +104,7 @@ absl::Status Session::OpenDevice() {
     ACCEL_ASSIGN_OR_RETURN(cuda_, OpenCudaModule());
     ACCEL_ASSIGN_OR_RETURN(const int count, cuda_->DeviceCount());
     if (count == 0) return absl::FailedPreconditionError("no cuda device on this node");
-    device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.rank() % count));
+    device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.local_rank() % count));
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
   ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
@@ -358,7 +358,9 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
       for (const StateSection& section : sections_) {
         ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
       }
-      if (start_.rank() != 0) return absl::OkStatus();
+      const bool on_each = accelerator().project_config().save_on_each_node();
+      const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
+      if (!shared) return absl::OkStatus();
       return WriteSharedState(folder, *model_, *optimizer_, state, MaxShardBytes(spec().loop()));
     });
   });

@@ -249,7 +249,6 @@ INSTANTIATE_TEST_SUITE_P(
         Warning{"dataloader_config: {non_blocking: true}", "dataloader_config.non_blocking"},
         Warning{"dataloader_config: {use_stateful_dataloader: false}",
                 "dataloader_config.use_stateful_dataloader"},
-        Warning{"project_config: {save_on_each_node: true}", "project_config.save_on_each_node"},
         Warning{"{mixed_precision: fp8, ao_recipe_kwargs: {config: "
                 "{enable_fsdp_float8_all_gather: true}}}",
                 "ao_recipe_kwargs.config.enable_fsdp_float8_all_gather"},
@@ -270,7 +269,7 @@ TEST(WarningsTest, DefaultsAreNotReported) {
         "scaler_kwargs: {init_scale: 65536}",
         "gradient_accumulation_plugin: {num_steps: 2, sync_with_dataloader: false, "
         "sync_each_batch: true}",
-        "dataloader_config: {non_blocking: false}", "project_config: {save_on_each_node: false}"}) {
+        "dataloader_config: {non_blocking: false}"}) {
     EXPECT_THAT(Resolve(text).warnings, IsEmpty()) << text;
   }
   EXPECT_THAT(Resolve("dataloader_config: {non_blocking: true}", "cuda").warnings, IsEmpty());
