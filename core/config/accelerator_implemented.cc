@@ -11,12 +11,8 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   const auto missing_if = [&](bool used, absl::string_view feature) {
     if (used) violations->AddNotImplemented(FieldPath(prefix, feature));
   };
-  const auto set = [](const std::string& value) { return !value.empty() && value != "no"; };
 
-  const bool bf16 = config.mixed_precision() == "bf16";
-  missing_if(set(config.mixed_precision()) && !bf16,
-             absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
-  missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
+  missing_if(config.mixed_precision() == "fp8", "mixed_precision=\"fp8\"");
   const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();
   missing_if(group.has_init_method(), "init_process_group_kwargs.init_method");
   missing_if(
