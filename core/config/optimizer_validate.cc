@@ -32,6 +32,9 @@ void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
             "which has several gradients in a step");
   refuse_if(spec.loop().has_local_sgd_steps(), "loop.local_sgd_steps",
             "whose ranks evaluate one loss together");
+  const std::string& nonfinite = spec.loop().on_nonfinite_loss();
+  refuse_if(nonfinite == "stop" || nonfinite == "fail", "loop.on_nonfinite_loss",
+            "which moves the parameters as it evaluates the loss; allowed: continue");
   const auto& scaler = accelerator.scaler_kwargs();
   refuse_if(accelerator.mixed_precision() == "fp16" && (!scaler.has_enabled() || scaler.enabled()),
             "accelerator.mixed_precision",

@@ -191,6 +191,7 @@ absl::Status Session::CreateOptimizer() {
   for (const auto& item : model_->named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
   }
+  ACCEL_RETURN_IF_ERROR(CheckMasterWeights(accelerator(), parameters));
   ACCEL_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(spec().optimizer(), std::move(parameters)));
   // A scheduler that Accelerate prepared steps once for each rank's batch, so that a schedule made
   // for the unprepared loader keeps its length.
@@ -202,7 +203,8 @@ absl::Status Session::CreateOptimizer() {
   const int64_t updates = counts_rounds ? plan_.total_rounds : plan_.total_steps;
   schedule_.emplace(spec().schedule(), optimizer_->learning_rate(), updates * steps_per_update,
                     steps_per_update);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
+  ApplySchedule();
+  CreateScaler();
   return absl::OkStatus();
 }
 
@@ -222,8 +224,11 @@ absl::Status Session::Restore(TrainerState* restored) {
   if (keeps_own_buffers()) {
     ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
   }
+  for (const StateSection& section : PrecisionSections()) {
+    ACCEL_RETURN_IF_ERROR(RestoreSection(folder, start_.rank(), section));
+  }
   schedule_->set_step(restored->schedule_step);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
+  ApplySchedule();
   position_ = restored->position;
   return absl::OkStatus();
 }
@@ -346,8 +351,11 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
       if (hook_state_ != nullptr) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
+      for (const StateSection& section : PrecisionSections()) {
+        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
+      }
       if (start_.rank() != 0) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state);
+      return WriteSharedState(folder, *model_, *optimizer_, state, 10'000'000'000);
     });
   });
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "accel/internal/v1/worker.pb.h"
 #include "core/engine/checkpoint/checkpointer.h"
+#include "core/engine/checkpoint/state_section.h"
 #include "core/engine/checkpoint/training_state.h"
 #include "core/engine/data/loader.h"
 #include "core/engine/data/training_data.h"
@@ -21,6 +22,7 @@
 #include "core/engine/distributed/process_group.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
+#include "core/engine/optim/grad_scaler.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
 #include "core/engine/precision/autocast.h"
@@ -61,6 +63,23 @@ class Session {
   // first, or only add to this rank's.
   void SetReduceGradients(bool reduce);
 
+  // Adds the gradients of a part of the step's loss, of the scaled loss where the job scales it.
+  void Backward(const at::Tensor& loss);
+
+  // Undoes the loss's scale in the gradients, so that they can be looked at and clipped. At most
+  // once before each StepOptimizer.
+  void UnscaleGradients();
+
+  // The optimizer's step; false where it was skipped because gradients overflowed.
+  bool StepOptimizer();
+
+  // Whether the loss is scaled; then `scaler` says how it goes.
+  bool scales_loss() const { return scaler_.has_value() && scaler_->enabled(); }
+  const GradScaler& scaler() const { return *scaler_; }
+
+  // Gives the optimizer what the schedule says for the next step.
+  void ApplySchedule();
+
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
 
@@ -82,6 +101,8 @@ class Session {
   absl::Status CreateModel();
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
+  void CreateScaler();
+  std::vector<StateSection> PrecisionSections();
   absl::Status Restore(TrainerState* restored);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
@@ -106,6 +127,8 @@ class Session {
   LoopPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Schedule> schedule_;
+  // Absent where mixed_precision is not fp16.
+  std::optional<GradScaler> scaler_;
   std::optional<Checkpointer> checkpointer_;
   Position position_;
 };

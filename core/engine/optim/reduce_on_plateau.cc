@@ -31,6 +31,19 @@ bool ReduceOnPlateau::IsBetter(double value) const {
   return greater_is_better_ ? value > best * (threshold + 1.0) : value < best * (1.0 - threshold);
 }
 
+void ReduceOnPlateau::Add(double loss) {
+  state_.loss_sum += loss;
+  ++state_.losses;
+}
+
+void ReduceOnPlateau::EndEpoch() {
+  if (state_.losses == 0) return;
+  const double mean = state_.loss_sum / static_cast<double>(state_.losses);
+  state_.loss_sum = 0;
+  state_.losses = 0;
+  Observe(mean);
+}
+
 void ReduceOnPlateau::Observe(double value) {
   if (IsBetter(value)) {
     state_.best = value;

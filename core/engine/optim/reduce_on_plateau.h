@@ -19,6 +19,9 @@ class ReduceOnPlateau {
     std::optional<double> best;
     int64_t bad_values = 0;
     int64_t cooldown = 0;
+    // What Add has added up since the last EndEpoch.
+    double loss_sum = 0;
+    int64_t losses = 0;
 
     bool operator==(const State&) const = default;
   };
@@ -31,6 +34,11 @@ class ReduceOnPlateau {
 
   // Takes the next value of the metric.
   void Observe(double value);
+
+  // With the metric "train/loss": adds an optimizer step's loss; the mean of those of an epoch is
+  // the metric's next value.
+  void Add(double loss);
+  void EndEpoch();
 
   double rate() const { return state_.rate; }
   const State& state() const { return state_; }

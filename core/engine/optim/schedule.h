@@ -29,11 +29,10 @@ class Schedule {
   // Goes on after `updates` batches or optimizer steps, whichever the schedule counts.
   void Advance(int64_t updates = 1) { MoveTo(step_ + updates * steps_per_update_); }
 
-  // Whether the schedule goes by values of `metric`, and the next of them.
+  // Whether the schedule goes by values of `metric`.
   bool Watches(absl::string_view metric) const {
     return plateau_.has_value() && plateau_->metric() == metric;
   }
-  void Observe(double value) { plateau_->Observe(value); }
 
   int64_t step() const { return step_; }
 

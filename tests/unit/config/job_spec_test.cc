@@ -365,6 +365,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "not allowed with optimizer.lbfgs"},
         Refusal{"{optimizer: {lbfgs: {}}, loop: {log_grad_norm: true}}", "loop.log_grad_norm",
                 "not allowed with optimizer.lbfgs"},
+        Refusal{"{optimizer: {lbfgs: {}}, loop: {on_nonfinite_loss: stop}}",
+                "loop.on_nonfinite_loss", "not allowed with optimizer.lbfgs"},
         Refusal{"{optimizer: {lbfgs: {}}, loop: {local_sgd_steps: 2}}", "loop.local_sgd_steps",
                 "not allowed with optimizer.lbfgs"},
         Refusal{"{optimizer: {lbfgs: {}}, accelerator: {mixed_precision: fp16, "
