@@ -11,12 +11,8 @@ void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
   const auto missing_if = [&](bool used, absl::string_view feature) {
     if (used) violations->AddNotImplemented(FieldPath(prefix, feature));
   };
-  const auto set = [](const std::string& value) { return !value.empty() && value != "no"; };
 
-  const bool bf16 = config.mixed_precision() == "bf16";
-  missing_if(set(config.mixed_precision()) && !bf16,
-             absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
-  missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
+  missing_if(config.mixed_precision() == "fp8", "mixed_precision=\"fp8\"");
   missing_if(config.has_profile_kwargs(), "profile_kwargs");
   missing_if(config.has_te_recipe_kwargs(), "te_recipe_kwargs");
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");

@@ -44,10 +44,17 @@ struct Scope {
 bool IsSet(absl::string_view hook) { return !hook.empty() && hook != "no"; }
 
 void CheckPrecision(const AcceleratorConfig& config, const Scope& scope) {
-  if (config.mixed_precision() == "fp16" && scope.device == "cpu") {
+  const bool fp16 = config.mixed_precision() == "fp16";
+  if (fp16 && scope.device == "cpu" && !config.emulate_fp16()) {
     scope.Refuse("mixed_precision",
                  "\"fp16\" is not allowed on a CPU device, where Accelerate trains in fp32 without "
-                 "a word; allowed: no, bf16, fp8");
+                 "a word; allowed: no, bf16, fp8, and fp16 with emulate_fp16 true");
+  }
+  if (config.emulate_fp16() && scope.device != "cpu") {
+    scope.Refuse("emulate_fp16", "only allowed on a CPU device: a GPU needs no emulation");
+  }
+  if (config.emulate_fp16() && !fp16) {
+    scope.Refuse("emulate_fp16", "only allowed with mixed_precision \"fp16\"");
   }
 }
 
@@ -77,6 +84,12 @@ void CheckDdp(const DistributedDataParallelKwargs& ddp, const Scope& scope) {
   if (IsSet(ddp.comm_wrapper()) && !IsSet(ddp.comm_hook())) {
     scope.Refuse("comm_wrapper",
                  absl::StrCat(Quoted(ddp.comm_wrapper()), " needs a comm_hook to wrap"));
+  }
+  if (ddp.comm_hook_overflow_guard() && ddp.comm_hook() != "fp16" && ddp.comm_hook() != "bf16") {
+    scope.Refuse("comm_hook_overflow_guard", "only allowed with comm_hook fp16 or bf16");
+  }
+  if (ddp.comm_hook_overflow_guard() && IsSet(ddp.comm_wrapper())) {
+    scope.Refuse("comm_hook_overflow_guard", "not allowed with a comm_wrapper, which casts first");
   }
   if (!ddp.has_comm_state_option()) return;
   if (!IsPowerSgd(ddp.comm_hook())) {

@@ -36,6 +36,14 @@ void CheckTraining(const accel::v1::JobSpec& spec, FieldViolations* violations);
 void CheckMachines(const accel::v1::JobSpec& spec, const NodeLimits& limits,
                    FieldViolations* violations);
 
+// A metric that the job will have no value of: one of "train/loss", "eval/loss", "eval/accuracy"
+// and "eval/perplexity".
+void CheckMetric(const accel::v1::JobSpec& spec, absl::string_view metric, absl::string_view path,
+                 FieldViolations* violations);
+
+// An optimizer or a schedule that cannot go with the rest of the job.
+void CheckOptimizer(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
 // Trackers: names, repeats, and what is not implemented.
 void CheckTracking(const accel::v1::TrackingSpec& tracking, absl::string_view path,
                    FieldViolations* violations);

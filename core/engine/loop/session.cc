@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
+      [&] { return session->AddPrecisionSections(); },
       [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },
       [&] { return WithCause(session->RestoreRandomStates(), Failure::STORAGE); },
   };
@@ -177,6 +178,7 @@ absl::Status Session::CreateOptimizer() {
   for (const auto& item : model_->named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
   }
+  ACCEL_RETURN_IF_ERROR(CheckMasterWeights(accelerator(), parameters));
   ACCEL_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(spec().optimizer(), std::move(parameters)));
   // A scheduler that Accelerate prepared steps once for each rank's batch, so that a schedule made
   // for the unprepared loader keeps its length.
@@ -188,7 +190,8 @@ absl::Status Session::CreateOptimizer() {
   const int64_t updates = counts_rounds ? plan_.total_rounds : plan_.total_steps;
   schedule_.emplace(spec().schedule(), optimizer_->learning_rate(), updates * steps_per_update,
                     steps_per_update);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
+  ApplySchedule();
+  CreateScaler();
   return absl::OkStatus();
 }
 
@@ -209,7 +212,6 @@ absl::Status Session::Restore(TrainerState* restored) {
     ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
   }
   schedule_->set_step(restored->schedule_step);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
   position_ = restored->position;
   restored_world_size_ = restored->world_size;
   return absl::OkStatus();

@@ -22,6 +22,7 @@
 #include "core/engine/loop/job_data.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
+#include "core/engine/optim/grad_scaler.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
 #include "core/engine/precision/autocast.h"
@@ -62,6 +63,23 @@ class Session {
   // first, or only add to this rank's.
   void SetReduceGradients(bool reduce);
 
+  // Adds the gradients of a part of the step's loss, of the scaled loss where the job scales it.
+  void Backward(const at::Tensor& loss);
+
+  // Undoes the loss's scale in the gradients, so that they can be looked at and clipped. At most
+  // once before each StepOptimizer.
+  void UnscaleGradients();
+
+  // The optimizer's step; false where it was skipped because gradients overflowed.
+  bool StepOptimizer();
+
+  // Whether the loss is scaled; then `scaler` says how it goes.
+  bool scales_loss() const { return scaler_.has_value() && scaler_->enabled(); }
+  const GradScaler& scaler() const { return *scaler_; }
+
+  // Gives the optimizer what the schedule says for the next step.
+  void ApplySchedule();
+
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
 
@@ -87,6 +105,8 @@ class Session {
   absl::Status CheckData(const std::vector<int64_t>& output_shape) const;
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
+  void CreateScaler();
+  absl::Status AddPrecisionSections();
   absl::Status Restore(TrainerState* restored);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
@@ -109,6 +129,8 @@ class Session {
   LoopPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Schedule> schedule_;
+  // Absent where mixed_precision is not fp16.
+  std::optional<GradScaler> scaler_;
   std::optional<Checkpointer> checkpointer_;
   std::vector<StateSection> sections_;
   // Of the checkpoint that was restored.

@@ -171,6 +171,12 @@ void Trainer::ReportStep(const TrainingStep::Result& result) {
   step->set_samples(result.samples);
   step->set_learning_rate(result.learning_rate);
   if (result.grad_norm.has_value()) step->set_grad_norm(*result.grad_norm);
+  if (session_.scales_loss()) {
+    auto* scaling = step->mutable_loss_scaling();
+    scaling->set_scale(session_.scaler().scale());
+    scaling->set_step_was_skipped(result.skipped);
+    scaling->set_skipped_steps(session_.scaler().skipped_steps());
+  }
   step->set_step_seconds(absl::ToDoubleSeconds(now - step_end_));
   step->set_time_us(NowMicros(Clock::Real()));
   step_end_ = now;

@@ -25,6 +25,8 @@ class TrainingStep {
     at::Tensor loss;
     // Samples of all its batches.
     int64_t samples = 0;
+    // Whether the optimizer left the parameters alone, because gradients overflowed.
+    bool skipped = false;
   };
 
   explicit TrainingStep(Session& session) : session_(session) {}
@@ -34,8 +36,12 @@ class TrainingStep {
   std::optional<Result> Train(const Batch& batch, bool completes_step);
 
  private:
-  void Accumulate(const Batch& batch, bool completes_step);
+  // Returns the part of the step's loss that the gradients are of.
+  at::Tensor Accumulate(const Batch& batch, bool completes_step);
   Result Finish();
+  // The whole step of an optimizer that evaluates the loss of its batch more than once.
+  Result StepWithClosure(const Batch& batch);
+  bool LooksAtGradients() const;
   std::optional<double> ClipGradients();
   void AdvanceSchedule(int64_t updates);
 

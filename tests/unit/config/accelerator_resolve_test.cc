@@ -132,6 +132,23 @@ TEST(DifferenceTest, DropsWhatEqualsTheDefault) {
                    "{mixed_precision: bf16, step_scheduler_with_optimizer: false}");
 }
 
+TEST(DifferenceTest, ShowsWhatGoesBeyondAccelerate) {
+  ExpectDifference("{mixed_precision: fp16, emulate_fp16: true}",
+                   "{mixed_precision: fp16, emulate_fp16: true}");
+  ExpectDifference("{emulate_fp16: false, ddp_kwargs: {comm_hook_overflow_guard: false}}",
+                   "ddp_kwargs: {}");
+  ExpectDifference("ddp_kwargs: {comm_hook: bf16, comm_hook_overflow_guard: true}",
+                   "ddp_kwargs: {comm_hook: bf16, comm_hook_overflow_guard: true}");
+}
+
+TEST(ResolveTest, GuardsHaveTheirDefaults) {
+  EXPECT_FALSE(Resolve("").resolved.ddp_kwargs().comm_hook_overflow_guard());
+  EXPECT_TRUE(Resolve("ddp_kwargs: {comm_hook: power_sgd}")
+                  .resolved.ddp_kwargs()
+                  .comm_state_option()
+                  .zero_gradient_guard());
+}
+
 TEST(DifferenceTest, ShowsTheHookThatToKwargsLeavesOut) {
   ExpectDifference("ddp_kwargs: {comm_hook: power_sgd, comm_wrapper: 'no', comm_state_option: {}}",
                    "ddp_kwargs: {comm_hook: power_sgd}");
@@ -170,6 +187,7 @@ TEST(DifferenceTest, ComparesWithWhatADefaultInstanceHolds) {
 constexpr const char* kConfigurations[] = {
     "",
     "autocast_kwargs: {enabled: false}",
+    "{mixed_precision: fp16, emulate_fp16: true, scaler_kwargs: {growth_interval: 7}}",
     "ddp_kwargs: {comm_hook: power_sgd, comm_state_option: {matrix_approximation_rank: 4}}",
     "ddp_kwargs: {bucket_cap_mb: 7, find_unused_parameters: true}",
     "init_process_group_kwargs: {timeout: 600}",
