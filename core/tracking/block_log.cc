@@ -37,7 +37,7 @@ void AppendFragment(uint8_t kind, absl::string_view data, std::string* out) {
   out->push_back(static_cast<char>(data.size() & 0xff));
   out->push_back(static_cast<char>(data.size() >> 8));
   out->push_back(static_cast<char>(kind));
-  out->append(data);
+  out->append(data.data(), data.size());
 }
 
 uint32_t Byte(absl::string_view bytes, size_t i) { return static_cast<uint8_t>(bytes[i]); }

@@ -31,8 +31,8 @@ class JsonApi {
   const std::string& base_url() const { return base_url_; }
 
  private:
-  const std::unique_ptr<HttpClient> client_;
-  const std::string base_url_;
+  std::unique_ptr<HttpClient> client_;
+  std::string base_url_;
   std::vector<std::string> headers_;
 };
 

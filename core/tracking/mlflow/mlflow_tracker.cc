@@ -162,7 +162,9 @@ absl::StatusOr<std::string> MLflowTracker::OwnRun() {
 }
 
 absl::Status MLflowTracker::Start(std::optional<int64_t> resume_step) {
-  if (run_id_.empty()) ACCEL_ASSIGN_OR_RETURN(run_id_, OwnRun());
+  if (run_id_.empty()) {
+    ACCEL_ASSIGN_OR_RETURN(run_id_, OwnRun());
+  }
   if (options_.run_id.empty() && !resume_step.has_value()) return absl::OkStatus();
   return api_.UpdateRun(run_id_, "RUNNING", 0);
 }
