@@ -1,4 +1,3 @@
-#include "absl/strings/str_cat.h"
 #include "core/config/accelerator.h"
 #include "core/config/accelerator_defaults.h"
 #include "core/config/field_rules.h"
@@ -6,8 +5,7 @@
 namespace accel::config {
 
 void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
-                                 absl::string_view device, absl::string_view prefix,
-                                 FieldViolations* violations) {
+                                 absl::string_view prefix, FieldViolations* violations) {
   const auto missing_if = [&](bool used, absl::string_view feature) {
     if (used) violations->AddNotImplemented(FieldPath(prefix, feature));
   };

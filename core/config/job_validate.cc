@@ -123,7 +123,7 @@ void ValidateJobSpec(const JobSpec& spec, const NodeLimits& limits, FieldViolati
   CheckFields(others, "", violations);
   const std::string device = spec.has_device() ? spec.device() : "cpu";
   ValidateAccelerator(spec.accelerator(), device, "accelerator", violations);
-  CheckAcceleratorImplemented(spec.accelerator(), device, "accelerator", violations);
+  CheckAcceleratorImplemented(spec.accelerator(), "accelerator", violations);
 
   CheckLabels(spec, violations);
   CheckMachines(spec, limits, violations);
