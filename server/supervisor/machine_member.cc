@@ -215,10 +215,13 @@ void MachineMember::OnLine(int rank, LogRecord::Source source, std::string text,
 }
 
 void MachineMember::OnChannelEnd(int rank, const absl::Status& status) {
-  if (absl::IsDataLoss(status)) {
-    spdlog::error("rank {} sent a malformed message and is killed: {}", rank, status.ToString());
-    workers_->rank(rank).Kill();
-  }
+  // Otherwise it is on its way out; OnExit tells how.
+  if (!absl::IsDataLoss(status)) return;
+  WorkerReport report;
+  report.mutable_failure()->set_cause(Failure::INTERNAL);
+  report.mutable_failure()->set_message(
+      absl::StrCat("it sent a malformed message: ", status.message()));
+  OnReport(rank, report);
 }
 
 void MachineMember::OnExit(int rank, int wait_status) {

@@ -7,9 +7,12 @@
 //   checkpoint:N        writes checkpoint N of the job's folder and reports it; N+1 removes N
 //   print:N             prints N lines to stdout
 //   environment         prints the environment, one variable a line
-//   child               starts a process that keeps stdout, stderr and the channel open, prints its
-//   id warn                reports a warning fail:CAUSE          reports a failure finish reports
-//   Finished notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
+//   child               starts a process that keeps stdout, stderr and the channel open, prints its id
+//   warn                reports a warning
+//   fail:CAUSE          reports a failure
+//   fits:N              reports lack of memory and exits where the batch size is above N
+//   finish              reports Finished
+//   notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
 //   wait:NAME           waits until a rank notifies NAME
 //   exit:CODE           exits
 //   signal:N            ends on a signal
@@ -171,6 +174,10 @@ class FakeWorker {
       Send(report);
     } else if (action == "fail") {
       Fail(argument);
+    } else if (action == "fits" && has_number) {
+      if (start_.spec().data().batch_size() <= number) return;
+      Fail("OUT_OF_MEMORY");
+      _exit(1);
     } else if (action == "finish") {
       WorkerReport report;
       report.mutable_finished()->set_step(step_);
@@ -221,7 +228,7 @@ class FakeWorker {
     checkpoint->set_number(number);
     checkpoint->set_step(step_);
     checkpoint->set_stall_seconds(start_.rank() + 0.5);
-    if (start_.rank() == 0) {
+    if (start_.local_rank() == 0) {
       fs::create_directories(folder);
       const absl::Status written = accel::FileSystem::Real().WriteDurably(
           folder / "manifest.json",

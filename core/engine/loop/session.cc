@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
+      [&] { return WithCause(session->CheckSamePosition(), Failure::JOB); },
       [&] { return session->AddPrecisionSections(); },
       [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },
       [&] { return WithCause(session->RestoreRandomStates(), Failure::STORAGE); },
@@ -215,6 +216,16 @@ absl::Status Session::Restore(TrainerState* restored) {
   position_ = restored->position;
   restored_world_size_ = restored->world_size;
   return absl::OkStatus();
+}
+
+absl::Status Session::CheckSamePosition() {
+  if (start_.local_world_size() == start_.world_size()) return absl::OkStatus();
+  const int64_t least = communicator_->Min(position_.step);
+  const int64_t most = communicator_->Max(position_.step);
+  if (least == most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("resume_from: this machine's checkpoint is at step ", position_.step,
+                   ", those of all machines are at steps ", least, " to ", most));
 }
 
 absl::Status Session::CheckRestored(const TrainerState& state) const {
