@@ -22,8 +22,11 @@ void CheckData(const accel::v1::DataSpec& data, const NodeLimits& limits, absl::
 // Model, data and loss that cannot go together, as far as is certain before any data is read.
 void CheckTask(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
-// Optimizer, schedule and loop.
+// Optimizer and schedule.
 void CheckTraining(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
+// The loop, and how a step's loss is averaged.
+void CheckLoop(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
 // Trackers: names, repeats, and what is not implemented.
 void CheckTracking(const accel::v1::TrackingSpec& tracking, absl::string_view path,

@@ -111,6 +111,7 @@ void ValidateJobSpec(const JobSpec& spec, const NodeLimits& limits, FieldViolati
   CheckData(spec.data(), limits, "data", violations);
   CheckTask(spec, violations);
   CheckTraining(spec, violations);
+  CheckLoop(spec, violations);
   CheckTracking(spec.tracking(), "tracking", violations);
   if (spec.has_resume_from() && !IsCheckpointName(spec.resume_from())) {
     violations->Add("resume_from",

@@ -100,7 +100,7 @@ absl::Status BadTarget(const std::string& file, const at::Tensor& targets, const
 }
 
 absl::StatusOr<at::Tensor> PrepareTargets(const std::string& file, const at::Tensor& raw,
-                                          TargetKind kind) {
+                                          TargetKind kind, int64_t ignore_index) {
   if (kind == TargetKind::kNumber) return raw.to(at::kFloat).contiguous();
   if (raw.numel() != raw.size(0)) {
     return MalformedData(file,
@@ -109,7 +109,7 @@ absl::StatusOr<at::Tensor> PrepareTargets(const std::string& file, const at::Ten
   }
   const at::Tensor flat = raw.reshape({-1});
   const at::Tensor classes = flat.to(at::kLong);
-  at::Tensor bad = classes < 0;
+  at::Tensor bad = (classes < 0).logical_and_(classes != ignore_index);
   if (flat.is_floating_point())
     bad = bad.logical_or(classes.to(at::kDouble) != flat.to(at::kDouble));
   if (bad.any().item<bool>()) return BadTarget(file, flat, bad, "class number");
@@ -151,8 +151,8 @@ absl::Status CheckSamples(absl::string_view features_name, const at::Tensor& fea
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Dataset& spec,
-                                                           TargetKind kind,
-                                                           const DataRoots& roots) {
+                                                           TargetKind kind, const DataRoots& roots,
+                                                           int64_t ignore_index) {
   if (spec.has_bytes() != (kind == TargetKind::kNextToken)) {
     return absl::InvalidArgumentError(
         absl::StrCat("data file ", spec.file(),
@@ -162,14 +162,15 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Data
   ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots));
   ACCEL_ASSIGN_OR_RETURN(at::Tensor features, PrepareFeatures(spec, raw.features));
   raw.features.reset();
-  ACCEL_ASSIGN_OR_RETURN(at::Tensor targets, PrepareTargets(spec.file(), raw.targets, kind));
+  ACCEL_ASSIGN_OR_RETURN(at::Tensor targets,
+                         PrepareTargets(spec.file(), raw.targets, kind, ignore_index));
   if (!features.isfinite().all().item<bool>()) {
     return MalformedData(spec.file(), "the features have values that are not finite in fp32");
   }
   if (kind == TargetKind::kNumber && !targets.isfinite().all().item<bool>()) {
     return MalformedData(spec.file(), "the targets have values that are not finite in fp32");
   }
-  return std::make_shared<InMemoryDataset>(std::move(features), std::move(targets));
+  return std::make_shared<InMemoryDataset>(std::move(features), std::move(targets), ignore_index);
 }
 
 }  // namespace accel::engine

@@ -19,7 +19,8 @@ struct TrainingData {
 
 // Loads both, or one and splits it. Both have the same shapes. Errors as LoadDataset.
 absl::StatusOr<TrainingData> LoadTrainingData(const accel::v1::DataSpec& spec, TargetKind kind,
-                                              const DataRoots& roots);
+                                              const DataRoots& roots,
+                                              int64_t ignore_index = kDefaultIgnoreIndex);
 
 }  // namespace accel::engine
 
