@@ -13,7 +13,7 @@
 #include "core/base/status_macros.h"
 #include "core/engine/checkpoint/random_state.h"
 #include "core/engine/loop/failure.h"
-#include "core/engine/optim/clipping.h"
+#include "core/engine/loss.h"
 
 namespace accel::engine {
 namespace {
@@ -41,6 +41,7 @@ Trainer::Trainer(Session& session, TickGate& gate, TrainingObserver& observer)
       gate_(gate),
       observer_(observer),
       position_(session.position()),
+      step_(session),
       step_begun_(session.position().step) {}
 
 absl::StatusOr<Finished> Trainer::Run() {
@@ -146,75 +147,30 @@ absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
 
 void Trainer::TrainBatch(const Batch& batch) {
   const bool completes_step = session_.plan().StepEndsAt(position_.epoch, position_.batches + 1);
-  Accumulate(batch, completes_step);
+  const std::optional<TrainingStep::Result> step = step_.Train(batch, completes_step);
   ++position_.batches;
-  if (completes_step) {
-    OptimizerStep();
-  } else if (!session_.accelerator().step_scheduler_with_optimizer()) {
-    AdvanceSchedule(1);
-  }
-}
-
-void Trainer::Accumulate(const Batch& batch, bool completes_step) {
-  const int64_t accumulation = session_.plan().accumulation;
-  const bool each = session_.accelerator().gradient_accumulation_plugin().sync_each_batch();
-  session_.SetReduceGradients(completes_step || each);
-  const at::Tensor output = session_.Forward(batch.features.to(session_.device()));
-  const at::Tensor loss =
-      ComputeLoss(session_.spec().loss(), output, batch.targets.to(session_.device()));
-  // A short last step is divided by as much, as accelerator.backward does it.
-  (accumulation == 1 ? loss : loss / accumulation).backward();
-  const at::Tensor value = loss.detach().to(at::kDouble);
-  accumulated_.loss_sum = accumulated_.batches == 0 ? value : accumulated_.loss_sum.add(value);
-  ++accumulated_.batches;
-  accumulated_.samples += batch.samples;
-}
-
-void Trainer::OptimizerStep() {
-  const std::optional<double> grad_norm = ClipGradients();
-  Optimizer& optimizer = session_.optimizer();
-  const double learning_rate = optimizer.learning_rate();
-  optimizer.Step();
-  const auto& config = session_.accelerator();
-  const bool by_batches = config.step_scheduler_with_optimizer() &&
-                          config.gradient_accumulation_plugin().adjust_scheduler();
-  AdvanceSchedule(by_batches ? accumulated_.batches : 1);
-  optimizer.ZeroGrad();
+  if (!step.has_value()) return;
   ++position_.step;
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_log_every_steps() ? loop.log_every_steps() : 1;
   if (position_.step % every == 0) {
-    ReportStep(learning_rate, grad_norm);
+    ReportStep(*step);
   } else {
     step_end_ = Clock::Real().Monotonic();
   }
-  accumulated_ = {};
 }
 
-void Trainer::AdvanceSchedule(int64_t updates) {
-  session_.schedule().Advance(updates);
-  session_.optimizer().set_learning_rate(session_.schedule().LearningRate());
-}
-
-std::optional<double> Trainer::ClipGradients() {
-  const auto& clipping = session_.spec().loop().clipping();
-  if (clipping.has_max_norm()) return ClipGradNorm(session_.parameters(), clipping.max_norm());
-  if (clipping.has_max_value()) ClipGradValue(session_.parameters(), clipping.max_value());
-  return std::nullopt;
-}
-
-void Trainer::ReportStep(double learning_rate, std::optional<double> grad_norm) {
-  const double loss =
-      accumulated_.loss_sum.item<double>() / static_cast<double>(accumulated_.batches);
+void Trainer::ReportStep(const TrainingStep::Result& result) {
+  const double loss = result.loss.item<double>();
   const absl::Duration now = Clock::Real().Monotonic();
   WorkerReport report;
   auto* step = report.mutable_step();
   step->set_step(position_.step);
   step->set_epoch(position_.epoch);
   step->set_loss(loss);
-  step->set_samples(accumulated_.samples);
-  step->set_learning_rate(learning_rate);
-  if (grad_norm.has_value()) step->set_grad_norm(*grad_norm);
+  step->set_samples(result.samples);
+  step->set_learning_rate(result.learning_rate);
+  if (result.grad_norm.has_value()) step->set_grad_norm(*result.grad_norm);
   step->set_step_seconds(absl::ToDoubleSeconds(now - step_end_));
   step->set_time_us(NowMicros(Clock::Real()));
   step_end_ = now;

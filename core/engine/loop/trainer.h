@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "core/engine/loop/session.h"
 #include "core/engine/loop/training.h"
+#include "core/engine/loop/training_step.h"
 #include "core/engine/loss.h"
 
 namespace accel::engine {
@@ -38,13 +39,9 @@ class Trainer {
   Flow TrainEpoch();
   // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
   absl::StatusOr<Flow> FinishEpoch();
-  // Adds the batch's gradients; takes the optimizer's step where the batch completes one.
+  // Trains the batch and reports the step where it completes one.
   void TrainBatch(const Batch& batch);
-  void Accumulate(const Batch& batch, bool completes_step);
-  void OptimizerStep();
-  void AdvanceSchedule(int64_t updates);
-  std::optional<double> ClipGradients();
-  void ReportStep(double learning_rate, std::optional<double> grad_norm);
+  void ReportStep(const TrainingStep::Result& result);
 
   bool EvaluationDue() const;
   // A checkpoint that is asked for meanwhile is left to the caller.
@@ -74,19 +71,12 @@ class Trainer {
   // Epoch of the last batch.
   int64_t last_epoch() const;
 
-  // What the batches of the present optimizer step have come to.
-  struct Accumulated {
-    at::Tensor loss_sum;  // float64 scalar
-    int64_t batches = 0;
-    int64_t samples = 0;
-  };
-
   Session& session_;
   TickGate& gate_;
   TrainingObserver& observer_;
   Position& position_;
+  TrainingStep step_;
   int64_t step_begun_ = 0;
-  Accumulated accumulated_;
   // What was asked for inside a step, for its end.
   TickGate::Decision deferred_;
   absl::Duration step_end_;
