@@ -1,6 +1,7 @@
 #include "core/engine/data/loader.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
 namespace accel::engine {
@@ -22,6 +23,8 @@ SamplingOrder OrderOf(const LoaderOptions& options) {
 }
 
 }  // namespace
+
+void DrawLoaderSeed() { at::empty({}, at::kLong).random_(); }
 
 DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset),

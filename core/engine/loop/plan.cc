@@ -38,6 +38,10 @@ bool LoopPlan::StepEndsAt(int64_t epoch, int64_t rounds) const {
   return rounds % accumulation == 0 || rounds == rounds_per_epoch;
 }
 
+int64_t LoopPlan::BatchesOfStepAt(int64_t rounds) const {
+  return sync_with_dataloader ? std::min(accumulation, rounds_per_epoch - rounds) : accumulation;
+}
+
 LoopPlan MakeLoopPlan(const accel::v1::LoopSpec& spec,
                       const accel::v1::GradientAccumulationPlugin& accumulation,
                       int64_t rounds_per_epoch) {

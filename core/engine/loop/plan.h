@@ -25,6 +25,9 @@ struct LoopPlan {
 
   // Whether an optimizer step ends where `rounds` of the 0-based epoch are done; true at the start.
   bool StepEndsAt(int64_t epoch, int64_t rounds) const;
+
+  // Rounds of the step that begins where `rounds` of an epoch are done.
+  int64_t BatchesOfStepAt(int64_t rounds) const;
 };
 
 // `rounds_per_epoch` is at least 1. Without num_steps in `accumulation`, every round is a step.
