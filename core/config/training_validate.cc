@@ -39,6 +39,7 @@ double WeightDecay(const OptimizerSpec& spec) {
       return spec.adagrad().weight_decay();
     case OptimizerSpec::kRmsprop:
       return spec.rmsprop().weight_decay();
+    case OptimizerSpec::kLbfgs:
     case OptimizerSpec::OPTIMIZER_NOT_SET:
       break;
   }

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
       return MakeAdagrad(spec.adagrad(), std::move(grouped));
     case OptimizerSpec::kRmsprop:
       return MakeRmsProp(spec.rmsprop(), std::move(grouped));
+    case OptimizerSpec::kLbfgs:
     case OptimizerSpec::OPTIMIZER_NOT_SET:
       break;
   }

@@ -173,6 +173,7 @@ double Schedule::RateAt(int64_t step) const {
     case ScheduleSpec::kStep:
     case ScheduleSpec::kMultiStep:
     case ScheduleSpec::kExponential:
+    case ScheduleSpec::kReduceOnPlateau:
     case ScheduleSpec::SCHEDULE_NOT_SET:
       break;
   }
