@@ -37,6 +37,9 @@ class LocalSgd {
     Averaged(const Averaged&) = delete;
     Averaged& operator=(const Averaged&) = delete;
 
+    // This rank's own values, in the parameters' order.
+    const std::vector<at::Tensor>& own() const { return own_.empty() ? local_.parameters_ : own_; }
+
    private:
     LocalSgd& local_;
     // Empty where the ranks were not apart.

@@ -22,8 +22,7 @@ struct EvaluationOutcome {
 
 // Evaluates the session's held-out data, of which it has some. `begin_tick` says what to do before
 // each batch. Every rank calls it. What LibTorch throws leaves it.
-EvaluationOutcome Evaluate(Session& session,
-                           const std::function<TickGate::Decision()>& begin_tick);
+EvaluationOutcome Evaluate(Session& session, const std::function<TickGate::Decision()>& begin_tick);
 
 }  // namespace accel::engine
 

@@ -6,6 +6,7 @@
 namespace accel::engine {
 namespace {
 
+constexpr int64_t kDefaultSeed = 42;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 int64_t SaturatingMultiply(int64_t a, int64_t b) {
@@ -36,6 +37,10 @@ int64_t RoundsOfSteps(const LoopPlan& plan, int64_t steps) {
 bool LoopPlan::StepEndsAt(int64_t epoch, int64_t rounds) const {
   if (!sync_with_dataloader) return (epoch * rounds_per_epoch + rounds) % accumulation == 0;
   return rounds % accumulation == 0 || rounds == rounds_per_epoch;
+}
+
+int64_t SeedOf(const accel::v1::LoopSpec& spec) {
+  return spec.has_seed() ? spec.seed() : kDefaultSeed;
 }
 
 int64_t LoopPlan::BatchesOfStepAt(int64_t rounds) const {

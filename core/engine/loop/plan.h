@@ -30,6 +30,9 @@ struct LoopPlan {
   int64_t BatchesOfStepAt(int64_t rounds) const;
 };
 
+// Seed of initialisation and dropout.
+int64_t SeedOf(const accel::v1::LoopSpec& spec);
+
 // `rounds_per_epoch` is at least 1. Without num_steps in `accumulation`, every round is a step.
 LoopPlan MakeLoopPlan(const accel::v1::LoopSpec& spec,
                       const accel::v1::GradientAccumulationPlugin& accumulation,

@@ -12,8 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/engine/checkpoint/manifest.h"
-#include "core/engine/checkpoint/random_state.h"
 #include "core/engine/cuda/loader.h"
 #include "core/engine/distributed/comm_hooks.h"
 #include "core/engine/loop/failure.h"
@@ -25,12 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using accel::internal::v1::StartAttempt;
 using accel::v1::Failure;
-
-constexpr int64_t kDefaultSeed = 42;
-
-int64_t Seed(const accel::v1::LoopSpec& loop) {
-  return loop.has_seed() ? loop.seed() : kDefaultSeed;
-}
 
 int UsableCores() {
   cpu_set_t set;
@@ -63,7 +55,7 @@ LoaderOptions TrainOptions(const StartAttempt& start) {
           .even_batches = config.even_batches(),
           .split_batches = config.split_batches(),
           .use_seedable_sampler = config.use_seedable_sampler(),
-          .data_seed = config.has_data_seed() ? config.data_seed() : Seed(start.spec().loop())};
+          .data_seed = config.has_data_seed() ? config.data_seed() : SeedOf(start.spec().loop())};
 }
 
 LoaderOptions EvaluationOptions(const StartAttempt& start) {
@@ -78,11 +70,6 @@ LoaderOptions EvaluationOptions(const StartAttempt& start) {
 int64_t SequenceLength(const Dataset& data) {
   const std::vector<int64_t> shape = data.feature_shape();
   return data.target_kind() == TargetKind::kNextToken && !shape.empty() ? shape.front() : 0;
-}
-
-absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, " is ", checkpoint, " in the checkpoint and ", job, " in the job"));
 }
 
 }  // namespace
@@ -126,14 +113,14 @@ absl::Status Session::OpenDevice() {
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
   ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
-  at::manual_seed(static_cast<uint64_t>(Seed(spec().loop())));
+  at::manual_seed(static_cast<uint64_t>(SeedOf(spec().loop())));
   return absl::OkStatus();
 }
 
 absl::Status Session::LoadData() {
   const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
-  ACCEL_ASSIGN_OR_RETURN(data_,
-                         LoadTrainingData(spec().data(), TargetKindOf(spec().loss()), roots));
+  ACCEL_ASSIGN_OR_RETURN(data_, LoadTrainingData(spec().data(), TargetKindOf(spec().loss()), roots,
+                                                 IgnoreIndex(spec().loss())));
   train_loader_ = std::make_unique<DataLoader>(*data_.train, TrainOptions(start_));
   if (data_.evaluation != nullptr) {
     evaluation_loader_ = std::make_unique<DataLoader>(*data_.evaluation, EvaluationOptions(start_));
@@ -187,6 +174,10 @@ absl::Status Session::PlanLoop(const Warn& warn) {
 }
 
 absl::Status Session::CreateOptimizer() {
+  early_stopping_ = EarlyStopping(spec().loop());
+  if (spec().loop().has_local_sgd_steps() && start_.world_size() > 1) {
+    local_sgd_.emplace(spec().loop().local_sgd_steps(), model_->parameters(), *communicator_);
+  }
   std::vector<NamedParameter> parameters;
   for (const auto& item : model_->named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
@@ -206,64 +197,16 @@ absl::Status Session::CreateOptimizer() {
   return absl::OkStatus();
 }
 
-bool Session::keeps_own_buffers() const {
-  return start_.world_size() > 1 && !accelerator().ddp_kwargs().broadcast_buffers() &&
-         !model_->buffers().empty();
-}
-
-absl::Status Session::Restore(TrainerState* restored) {
-  if (start_.resume_dir().empty()) return absl::OkStatus();
-  const fs::path folder = start_.resume_dir();
-  ACCEL_RETURN_IF_ERROR(VerifyManifest(FileSystem::Real(), folder).status());
-  ACCEL_ASSIGN_OR_RETURN(*restored, ReadTrainerState(folder));
-  ACCEL_RETURN_IF_ERROR(WithCause(CheckRestored(*restored), Failure::JOB));
-  ACCEL_RETURN_IF_ERROR(WithCause(ReadModel(folder, *model_), Failure::JOB));
-  ACCEL_RETURN_IF_ERROR(WithCause(ReadOptimizer(folder, *restored, *optimizer_), Failure::JOB));
-  if (keeps_own_buffers()) {
-    ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
-  }
-  schedule_->set_step(restored->schedule_step);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
-  position_ = restored->position;
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckRestored(const TrainerState& state) const {
-  if (state.world_size != start_.world_size()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "world size is ", state.world_size, " in the checkpoint and ", start_.world_size(),
-        " in the job: each rank's random states and share of the data belong to one world size"));
-  }
-  if (state.train_samples != data_.train->size()) {
-    return PreconditionFailed("number of training samples", state.train_samples,
-                              data_.train->size());
-  }
-  if (state.rounds_per_epoch != plan_.rounds_per_epoch) {
-    return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
-                              plan_.rounds_per_epoch);
-  }
-  if (state.accumulation != plan_.accumulation) {
-    return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
-                              plan_.accumulation);
-  }
-  const Position& position = state.position;
-  if (position.epoch * plan_.rounds_per_epoch + position.batches < plan_.total_rounds &&
-      !plan_.StepEndsAt(position.epoch, position.batches)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint lies inside an accumulated step: epoch ", position.epoch,
-                     ", batch ", position.batches, ", num_steps ", plan_.accumulation));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Session::Replicate(const TrainerState& restored, const Warn& warn) {
   const auto& kwargs = accelerator().ddp_kwargs();
   if (start_.world_size() == 1) {
-    if (HasCommHook(kwargs)) {
-      warn("accelerator.ddp_kwargs.comm_hook", "no effect with one rank: nothing is communicated");
-    }
+    constexpr char kReason[] = "no effect with one rank: nothing is communicated";
+    if (HasCommHook(kwargs)) warn("accelerator.ddp_kwargs.comm_hook", kReason);
+    if (spec().loop().has_local_sgd_steps()) warn("loop.local_sgd_steps", kReason);
     return absl::OkStatus();
   }
+  // Ranks that train apart begin with the same weights, and reduce and broadcast nothing.
+  if (local_sgd_.has_value()) return absl::OkStatus();
   const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb();
   ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
                                                    same_cap ? restored.buckets : BucketIndices{});
@@ -294,13 +237,6 @@ absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn&
   return hook_state_->Restore(saved, device_);
 }
 
-absl::Status Session::RestoreRandomStates() {
-  if (start_.resume_dir().empty()) return absl::OkStatus();
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state,
-                         ReadRandomState(start_.resume_dir(), start_.rank()));
-  return RestoreRandomState(state, device_);
-}
-
 int64_t Session::num_parameters() const {
   int64_t count = 0;
   for (const at::Tensor& parameter : parameters_) count += parameter.numel();
@@ -323,33 +259,12 @@ at::Tensor Session::EvaluationForward(const at::Tensor& features) {
 void Session::BeginEvaluation() {
   model_->eval();
   if (ddp_ != nullptr) ddp_->SyncBuffersForEvaluation();
+  if (local_sgd_.has_value()) averaged_.emplace(*local_sgd_);
 }
 
-void Session::EndEvaluation() { model_->train(); }
-
-absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
-  const TrainerState state{.position = position_,
-                           .schedule_step = schedule_->step(),
-                           .world_size = start_.world_size(),
-                           .seed = Seed(spec().loop()),
-                           .train_samples = data_.train->size(),
-                           .rounds_per_epoch = plan_.rounds_per_epoch,
-                           .accumulation = plan_.accumulation,
-                           .optimizer = std::string(optimizer_->name()),
-                           .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
-                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
-                           .comm_hook = CommHookName(accelerator().ddp_kwargs())};
-  return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
-    return Guarded("checkpoint", [&]() -> absl::Status {
-      ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
-                                           *model_, keeps_own_buffers()));
-      if (hook_state_ != nullptr) {
-        ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
-      }
-      if (start_.rank() != 0) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state);
-    });
-  });
+void Session::EndEvaluation() {
+  averaged_.reset();
+  model_->train();
 }
 
 }  // namespace accel::engine

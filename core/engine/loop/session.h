@@ -17,8 +17,10 @@
 #include "core/engine/data/loader.h"
 #include "core/engine/data/training_data.h"
 #include "core/engine/distributed/ddp.h"
+#include "core/engine/distributed/local_sgd.h"
 #include "core/engine/distributed/power_sgd_state.h"
 #include "core/engine/distributed/process_group.h"
+#include "core/engine/loop/early_stopping.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
@@ -56,6 +58,9 @@ class Session {
 
   // Where training stands; the loop moves it on.
   Position& position() { return position_; }
+  EarlyStopping& early_stopping() { return early_stopping_; }
+  // Null where ranks do not train apart.
+  LocalSgd* local_sgd() { return local_sgd_.has_value() ? &*local_sgd_ : nullptr; }
 
   // Whether the next forward and backward passes reduce gradients over the ranks, as they do at
   // first, or only add to this rank's.
@@ -67,7 +72,8 @@ class Session {
   // The model's output between BeginEvaluation and EndEvaluation.
   at::Tensor EvaluationForward(const at::Tensor& features);
 
-  // Puts the model in evaluation mode with rank 0's buffers, and back.
+  // Puts the model in evaluation mode with rank 0's buffers, and with the means of its parameters
+  // where ranks train apart; and back. Every rank calls them.
   void BeginEvaluation();
   void EndEvaluation();
 
@@ -83,6 +89,8 @@ class Session {
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
   absl::Status Restore(TrainerState* restored);
+  // What each rank has of its own.
+  absl::Status RestoreRank(const TrainerState& restored);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
   // Registers the hook that the job asks for, with what it remembers in the checkpoint.
@@ -108,6 +116,10 @@ class Session {
   std::optional<Schedule> schedule_;
   std::optional<Checkpointer> checkpointer_;
   Position position_;
+  EarlyStopping early_stopping_;
+  std::optional<LocalSgd> local_sgd_;
+  // During an evaluation.
+  std::optional<LocalSgd::Averaged> averaged_;
 };
 
 }  // namespace accel::engine

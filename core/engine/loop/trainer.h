@@ -36,21 +36,27 @@ class Trainer {
 
   void ReportReady();
   // Trains the rest of the epoch, or what the job still has of it.
-  Flow TrainEpoch();
+  absl::StatusOr<Flow> TrainEpoch();
   // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
   absl::StatusOr<Flow> FinishEpoch();
   // Trains the batch and reports the step where it completes one.
-  void TrainBatch(const Batch& batch);
+  absl::Status TrainBatch(const Batch& batch);
+  // What follows from a step that was taken, and from one that was not.
+  void OnStep(const TrainingStep::Result& step);
+  absl::Status OnLossNotFinite(double loss);
   void ReportStep(const TrainingStep::Result& result);
 
   bool EvaluationDue() const;
-  // A checkpoint that is asked for meanwhile is left to the caller.
-  Flow Evaluate(bool* checkpoint_asked);
+  // Reports an evaluation and shows it to the conditions that may end the job.
+  void OnEvaluation(const std::map<std::string, double>& metrics);
   // What to do before the next batch of an evaluation. Inside a step a checkpoint waits for the
   // step's end, and so does a stop that is to come after it.
   TickGate::Decision BeginEvaluationTick();
-  Flow EvaluateBatches(EvaluationSums* sums, int64_t* samples, bool* checkpoint_asked);
-  void ReportEvaluation(EvaluationSums sums, int64_t samples);
+
+  // Ends the job as soon as no step is under way, where there is a reason.
+  void EndEarly(const std::optional<accel::v1::EarlyStopped>& stop);
+  // The last averaging of ranks that train apart.
+  void AverageRanks();
 
   // Saves; a failure is only a warning.
   void Checkpoint();
@@ -67,6 +73,7 @@ class Trainer {
   bool inside_step() const;
   bool trained() const { return rounds_done() >= session_.plan().total_rounds; }
   bool done() const;
+  bool ends_early() const { return early_stop_.has_value() && !inside_step(); }
   bool epoch_complete() const;
   // Epoch of the last batch.
   int64_t last_epoch() const;
@@ -75,10 +82,13 @@ class Trainer {
   TickGate& gate_;
   TrainingObserver& observer_;
   Position& position_;
+  StepBatches batches_;
   TrainingStep step_;
   int64_t step_begun_ = 0;
   // What was asked for inside a step, for its end.
   TickGate::Decision deferred_;
+  // Why the job ends before its last step.
+  std::optional<accel::v1::EarlyStopped> early_stop_;
   absl::Duration step_end_;
   int64_t saved_step_ = -1;
   bool warned_of_loss_ = false;
