@@ -1,15 +1,11 @@
 #include "core/engine/checkpoint/training_state.h"
 
-#include <ATen/core/grad_mode.h>
-
-#include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/engine/checkpoint/json_file.h"
+#include "core/engine/checkpoint/model_files.h"
 
 namespace accel::engine {
 namespace {
@@ -17,7 +13,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kSchedulerFile[] = "scheduler.json";
 constexpr char kTrainerFile[] = "trainer_state.json";
@@ -36,70 +31,17 @@ NamedTensors Buffers(const Model& model) {
   return tensors;
 }
 
-NamedTensors ParametersAndBuffers(const Model& model) {
-  NamedTensors tensors;
-  for (const auto& item : model.named_parameters()) {
-    tensors.emplace_back(item.key(), item.value().detach());
-  }
-  for (auto& buffer : Buffers(model)) tensors.push_back(std::move(buffer));
-  return tensors;
-}
-
 NamedTensors OnCpu(NamedTensors tensors) {
   for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU);
   return tensors;
-}
-
-std::string Describe(const at::Tensor& tensor) {
-  return absl::StrCat(c10::toString(tensor.scalar_type()), " [",
-                      absl::StrJoin(tensor.sizes(), ", "), "]");
-}
-
-// Copies `source` into `target` by name, all or nothing.
-absl::Status CopyByName(const NamedTensors& source, const NamedTensors& target) {
-  std::map<std::string, const at::Tensor*> saved;
-  for (const auto& [name, tensor] : source) saved.emplace(name, &tensor);
-  const auto differs = [](const std::string& name, absl::string_view saved_as,
-                          absl::string_view is) {
-    return absl::FailedPreconditionError(absl::StrCat("model differs from the checkpoint's: ", name,
-                                                      " is ", saved_as, " in the checkpoint and ",
-                                                      is, " in the job"));
-  };
-  for (const auto& [name, tensor] : target) {
-    const auto found = saved.find(name);
-    if (found == saved.end()) return differs(name, "missing", Describe(tensor));
-    const at::Tensor& other = *found->second;
-    if (other.sizes() != tensor.sizes() || other.scalar_type() != tensor.scalar_type()) {
-      return differs(name, Describe(other), Describe(tensor));
-    }
-  }
-  if (source.size() != target.size()) {
-    for (const auto& [name, tensor] : target) saved.erase(name);
-    const auto& [name, tensor] = *saved.begin();
-    return differs(name, Describe(*tensor), "missing");
-  }
-  at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : target) tensor.copy_(*saved.at(name));
-  return absl::OkStatus();
-}
-
-absl::Status WriteJson(const fs::path& path, const json& document) {
-  return FileSystem::Real().WriteDurably(path, document.dump(2));
-}
-
-absl::StatusOr<json> ReadJson(const fs::path& path) {
-  ACCEL_ASSIGN_OR_RETURN(const std::string text, FileSystem::Real().Read(path));
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) {
-    return absl::DataLossError(absl::StrCat(path.string(), ": not a JSON object"));
-  }
-  return document;
 }
 
 json ToJson(const TrainerState& state) {
   return {{"step", state.position.step},
           {"epoch", state.position.epoch},
           {"batches", state.position.batches},
+          {"epoch_complete", state.position.epoch_complete},
+          {"micro_batches", state.position.micro_batches},
           {"world_size", state.world_size},
           {"seed", state.seed},
           {"train_samples", state.train_samples},
@@ -114,8 +56,9 @@ json ToJson(const TrainerState& state) {
 }  // namespace
 
 absl::Status WriteSharedState(const fs::path& folder, const Model& model,
-                              const Optimizer& optimizer, const TrainerState& state) {
-  ACCEL_RETURN_IF_ERROR(WriteSafetensors(folder / kModelFile, OnCpu(ParametersAndBuffers(model))));
+                              const Optimizer& optimizer, const TrainerState& state,
+                              int64_t max_shard_bytes) {
+  ACCEL_RETURN_IF_ERROR(WriteModelFiles(folder, StateDict(model), max_shard_bytes));
   const auto optimizer_state = optimizer.State();
   ACCEL_RETURN_IF_ERROR(
       WriteSafetensors(folder / kOptimizerFile,
@@ -145,11 +88,16 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
     state.position = {.step = trainer.at("step").get<int64_t>(),
                       .epoch = trainer.at("epoch").get<int64_t>(),
                       .batches = trainer.at("batches").get<int64_t>()};
+    const int64_t rounds = trainer.at("rounds_per_epoch").get<int64_t>();
+    // Older checkpoints say neither; they are of data whose length was known.
+    state.position.epoch_complete =
+        trainer.value("epoch_complete", state.position.batches == rounds);
+    state.position.micro_batches = trainer.value("micro_batches", int64_t{0});
     state.schedule_step = scheduler.at("step").get<int64_t>();
     state.world_size = trainer.at("world_size").get<int64_t>();
     state.seed = trainer.at("seed").get<int64_t>();
     state.train_samples = trainer.at("train_samples").get<int64_t>();
-    state.rounds_per_epoch = trainer.at("rounds_per_epoch").get<int64_t>();
+    state.rounds_per_epoch = rounds;
     state.accumulation = trainer.at("gradient_accumulation_steps").get<int64_t>();
     state.optimizer = trainer.at("optimizer").get<std::string>();
     state.bucket_cap_mb = trainer.at("bucket_cap_mb").get<int64_t>();
@@ -162,8 +110,7 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
 }
 
 absl::Status ReadModel(const fs::path& folder, Model& model) {
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors saved, ReadSafetensors(folder / kModelFile));
-  return CopyByName(saved, ParametersAndBuffers(model));
+  return LoadModelFolder(folder, StateDict(model));
 }
 
 absl::Status ReadOptimizer(const fs::path& folder, const TrainerState& state,
@@ -179,8 +126,9 @@ absl::Status ReadOptimizer(const fs::path& folder, const TrainerState& state,
 }
 
 absl::Status ReadRankBuffers(const fs::path& folder, int rank, Model& model) {
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors saved, ReadSafetensors(folder / BuffersFile(rank)));
-  return CopyByName(saved, Buffers(model));
+  const fs::path path = folder / BuffersFile(rank);
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors saved, ReadSafetensors(path));
+  return CopyByName(saved, path.string(), Buffers(model));
 }
 
 absl::StatusOr<NamedTensors> ReadRandomState(const fs::path& folder, int rank) {

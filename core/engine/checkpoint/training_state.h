@@ -18,7 +18,11 @@ namespace accel::engine {
 struct Position {
   int64_t step = 0;     // optimizer steps done
   int64_t epoch = 0;    // epoch that goes on, 0-based
-  int64_t batches = 0;  // batches of it that are done; all of them until its evaluation is done
+  int64_t batches = 0;  // batches of it that are done
+  // Whether these are all of it; so until its evaluation is done.
+  bool epoch_complete = false;
+  // Batches of the optimizer step that goes on.
+  int64_t micro_batches = 0;
 
   bool operator==(const Position&) const = default;
 };
@@ -29,7 +33,7 @@ struct TrainerState {
   int64_t schedule_step = 0;
   int64_t world_size = 1;
   int64_t seed = 0;
-  // What an epoch consists of.
+  // What an epoch consists of; 0 where only its end tells.
   int64_t train_samples = 0;
   int64_t rounds_per_epoch = 0;
   // Batches of an optimizer step.
@@ -45,15 +49,17 @@ struct TrainerState {
 };
 
 // The files of a checkpoint's folder, named as Accelerate's save_state names what it writes:
-//   model.safetensors, optimizer.safetensors, scheduler.json, trainer_state.json  by rank 0
+//   model.safetensors (or its shards, see WriteModelFiles), optimizer.safetensors, scheduler.json,
+//   trainer_state.json                                                            by rank 0
 //   random_states_<rank>.safetensors                                              by every rank
 //   buffers_<rank>.safetensors      by every rank, where each keeps buffers of its own
 //   comm_hook_<rank>.safetensors    by every rank, where the communication hook remembers something
-// and the manifest. Errors name the file.
+// those of each StateSection, and the manifest. Errors name the file.
 
 // Rank 0's files.
 absl::Status WriteSharedState(const std::filesystem::path& folder, const Model& model,
-                              const Optimizer& optimizer, const TrainerState& state);
+                              const Optimizer& optimizer, const TrainerState& state,
+                              int64_t max_shard_bytes);
 
 // The files of `rank`; with `own_buffers` its buffers too.
 absl::Status WriteRankState(const std::filesystem::path& folder, int rank,
@@ -65,8 +71,8 @@ absl::Status WriteHookState(const std::filesystem::path& folder, int rank,
 
 absl::StatusOr<TrainerState> ReadTrainerState(const std::filesystem::path& folder);
 
-// Copies the checkpoint's tensors into the model. FAILED_PRECONDITION names the first tensor that
-// the model and the checkpoint do not share; the model is then as it was.
+// Copies the checkpoint's tensors into the model. FAILED_PRECONDITION lists the tensors that the
+// model and the checkpoint do not share; the model is then as it was.
 absl::Status ReadModel(const std::filesystem::path& folder, Model& model);
 
 // FAILED_PRECONDITION when the state is another optimizer's.
