@@ -37,6 +37,8 @@ class LocalSgd {
     Averaged(const Averaged&) = delete;
     Averaged& operator=(const Averaged&) = delete;
 
+    // Whether the ranks were apart before.
+    bool apart() const { return !own_.empty(); }
     // This rank's own values, in the parameters' order.
     const std::vector<at::Tensor>& own() const { return own_.empty() ? local_.parameters_ : own_; }
 

@@ -23,22 +23,21 @@ EarlyStopping::EarlyStopping(const accel::v1::LoopSpec& loop) {
     if (given.has_patience()) condition.patience = given.patience();
     condition.min_delta = given.min_delta();
     if (given.has_threshold()) condition.threshold = given.threshold();
-    condition.state.metric = given.metric();
-    condition.state.mode = ModeOf(given);
+    condition.metric = given.metric();
+    condition.mode = ModeOf(given);
     conditions_.push_back(std::move(condition));
   }
 }
 
 bool EarlyStopping::Watches(absl::string_view metric) const {
-  return std::any_of(conditions_.begin(), conditions_.end(), [metric](const Condition& condition) {
-    return condition.state.metric == metric;
-  });
+  return std::any_of(conditions_.begin(), conditions_.end(),
+                     [metric](const Condition& condition) { return condition.metric == metric; });
 }
 
 bool EarlyStopping::Condition::IsBetter(double value) const {
   if (!std::isfinite(value)) return false;
-  if (!state.best.has_value()) return true;
-  return greater_is_better() ? value > *state.best + min_delta : value < *state.best - min_delta;
+  if (!best.has_value()) return true;
+  return greater_is_better() ? value > *best + min_delta : value < *best - min_delta;
 }
 
 bool EarlyStopping::Condition::ReachesThreshold(double value) const {
@@ -48,53 +47,77 @@ bool EarlyStopping::Condition::ReachesThreshold(double value) const {
 
 std::string EarlyStopping::Condition::Observe(double value, int64_t step) {
   if (IsBetter(value)) {
-    state.best = value;
-    state.best_step = step;
-    state.waited = 0;
+    best = value;
+    best_step = step;
+    waited = 0;
   } else {
-    ++state.waited;
+    ++waited;
   }
   if (ReachesThreshold(value)) {
-    return absl::StrCat(state.metric, " has reached ", *threshold, " with ", value);
+    return absl::StrCat(metric, " has reached ", *threshold, " with ", value);
   }
-  if (!patience.has_value() || state.waited < *patience) return "";
-  if (!state.best.has_value()) {
-    return absl::StrCat(state.metric, " has not been finite for ", state.waited, " values");
+  if (!patience.has_value() || waited < *patience) return "";
+  if (!best.has_value()) {
+    return absl::StrCat(metric, " has not been finite for ", waited, " values");
   }
-  return absl::StrCat(state.metric, " has not been better than ", *state.best, " (step ",
-                      state.best_step, ") for ", state.waited, " values");
+  return absl::StrCat(metric, " has not been better than ", *best, " (step ", best_step, ") for ",
+                      waited, " values");
 }
 
 std::optional<EarlyStopped> EarlyStopping::Observe(absl::string_view metric, double value,
                                                    int64_t step) {
   std::optional<EarlyStopped> stopped;
   for (Condition& condition : conditions_) {
-    if (condition.state.metric != metric) continue;
+    if (condition.metric != metric) continue;
     std::string reason = condition.Observe(value, step);
     if (reason.empty() || stopped.has_value()) continue;
     stopped.emplace();
-    stopped->set_metric(condition.state.metric);
+    stopped->set_metric(condition.metric);
     stopped->set_value(value);
-    if (condition.state.best.has_value()) {
-      stopped->set_best_value(*condition.state.best);
-      stopped->set_best_step(condition.state.best_step);
+    if (condition.best.has_value()) {
+      stopped->set_best_value(*condition.best);
+      stopped->set_best_step(condition.best_step);
     }
     stopped->set_reason(std::move(reason));
   }
   return stopped;
 }
 
-std::vector<EarlyStopping::State> EarlyStopping::Save() const {
-  std::vector<State> states;
-  for (const Condition& condition : conditions_) states.push_back(condition.state);
-  return states;
+nlohmann::json EarlyStopping::Condition::Save() const {
+  nlohmann::json saved{{"metric", metric}, {"mode", mode}, {"waited", waited}};
+  if (best.has_value()) {
+    saved["best"] = *best;
+    saved["best_step"] = best_step;
+  }
+  return saved;
 }
 
-void EarlyStopping::Restore(const std::vector<State>& saved) {
-  for (size_t i = 0; i < std::min(saved.size(), conditions_.size()); ++i) {
-    State& state = conditions_[i].state;
-    if (saved[i].metric == state.metric && saved[i].mode == state.mode) state = saved[i];
-  }
+void EarlyStopping::Condition::Restore(const nlohmann::json& saved) {
+  if (saved.at("metric") != metric || saved.at("mode") != mode) return;
+  waited = saved.at("waited").get<int64_t>();
+  if (!saved.contains("best")) return;
+  best = saved.at("best").get<double>();
+  best_step = saved.at("best_step").get<int64_t>();
+}
+
+StateSection EarlyStopping::Section() {
+  StateSection section;
+  section.name = "early_stopping";
+  section.save = [this]() -> absl::StatusOr<SectionState> {
+    SectionState state;
+    for (const Condition& condition : conditions_) {
+      state.values["conditions"].push_back(condition.Save());
+    }
+    return state;
+  };
+  section.restore = [this](const SectionState& state) -> absl::Status {
+    const nlohmann::json saved = state.values.value("conditions", nlohmann::json::array());
+    for (size_t i = 0; i < std::min(saved.size(), conditions_.size()); ++i) {
+      conditions_[i].Restore(saved[i]);
+    }
+    return absl::OkStatus();
+  };
+  return section;
 }
 
 }  // namespace accel::engine

@@ -2,6 +2,7 @@
 #define ACCEL_CORE_ENGINE_LOOP_EARLY_STOPPING_H_
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "accel/v1/job.pb.h"
 #include "accel/v1/training.pb.h"
+#include "core/engine/checkpoint/state_section.h"
 
 namespace accel::engine {
 
@@ -19,20 +21,6 @@ inline constexpr absl::string_view kTrainLoss = "train/loss";
 // has its own and shows it the same values in the same order, so that all come to the same end.
 class EarlyStopping {
  public:
-  // What is known of one condition; part of a checkpoint.
-  struct State {
-    // Which condition it is of.
-    std::string metric;
-    std::string mode;
-    // The best value and the step it was measured at; absent before the first finite value.
-    std::optional<double> best;
-    int64_t best_step = 0;
-    // Values since then.
-    int64_t waited = 0;
-
-    bool operator==(const State&) const = default;
-  };
-
   EarlyStopping() = default;
   // `loop` is validated.
   explicit EarlyStopping(const accel::v1::LoopSpec& loop);
@@ -45,23 +33,31 @@ class EarlyStopping {
   std::optional<accel::v1::EarlyStopped> Observe(absl::string_view metric, double value,
                                                  int64_t step);
 
-  // In the order of the job's conditions.
-  std::vector<State> Save() const;
-  // Takes up what was saved of conditions that the job still has; others begin anew.
-  void Restore(const std::vector<State>& saved);
+  // What is known of the conditions, for checkpoints. Restoring takes up what was saved of those
+  // that the job still has in the same place; others begin anew. This must outlive the result.
+  StateSection Section();
 
  private:
   struct Condition {
     std::optional<int64_t> patience;
     double min_delta = 0;
     std::optional<double> threshold;
-    State state;
+    std::string metric;
+    std::string mode;
+    // The best value and the step it was measured at; absent before the first finite value.
+    std::optional<double> best;
+    int64_t best_step = 0;
+    // Values since then.
+    int64_t waited = 0;
 
-    bool greater_is_better() const { return state.mode == "max"; }
+    bool greater_is_better() const { return mode == "max"; }
     bool IsBetter(double value) const;
     bool ReachesThreshold(double value) const;
     // Why training ends; empty where it goes on.
     std::string Observe(double value, int64_t step);
+    nlohmann::json Save() const;
+    // Throws nlohmann::json::exception where `saved` is not what Save gives.
+    void Restore(const nlohmann::json& saved);
   };
 
   std::vector<Condition> conditions_;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "accel/internal/v1/worker.pb.h"
 #include "core/engine/checkpoint/checkpointer.h"
+#include "core/engine/checkpoint/state_section.h"
 #include "core/engine/checkpoint/training_state.h"
 #include "core/engine/data/loader.h"
 #include "core/engine/data/training_data.h"
@@ -89,8 +90,9 @@ class Session {
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
   absl::Status Restore(TrainerState* restored);
-  // What each rank has of its own.
-  absl::Status RestoreRank(const TrainerState& restored);
+  // What checkpoints hold besides; `averaged` while the model has the mean of ranks that train
+  // apart.
+  std::vector<StateSection> Sections(const LocalSgd::Averaged* averaged);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
   // Registers the hook that the job asks for, with what it remembers in the checkpoint.

@@ -7,6 +7,7 @@
 #include "core/engine/checkpoint/random_state.h"
 #include "core/engine/distributed/comm_hooks.h"
 #include "core/engine/loop/failure.h"
+#include "core/engine/loop/local_sgd_section.h"
 #include "core/engine/loop/session.h"
 
 // What of a session is in a checkpoint.
@@ -24,8 +25,8 @@ absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int6
 }  // namespace
 
 bool Session::keeps_own_buffers() const {
-  const bool own = local_sgd_.has_value() || !accelerator().ddp_kwargs().broadcast_buffers();
-  return start_.world_size() > 1 && own && !model_->buffers().empty();
+  return start_.world_size() > 1 && !accelerator().ddp_kwargs().broadcast_buffers() &&
+         !model_->buffers().empty();
 }
 
 absl::Status Session::Restore(TrainerState* restored) {
@@ -36,25 +37,24 @@ absl::Status Session::Restore(TrainerState* restored) {
   ACCEL_RETURN_IF_ERROR(WithCause(CheckRestored(*restored), Failure::JOB));
   ACCEL_RETURN_IF_ERROR(WithCause(ReadModel(folder, *model_), Failure::JOB));
   ACCEL_RETURN_IF_ERROR(WithCause(ReadOptimizer(folder, *restored, *optimizer_), Failure::JOB));
-  ACCEL_RETURN_IF_ERROR(RestoreRank(*restored));
-  early_stopping_.Restore(restored->early_stopping);
+  if (keeps_own_buffers()) {
+    ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
+  }
+  for (const StateSection& section : Sections(/*averaged=*/nullptr)) {
+    ACCEL_RETURN_IF_ERROR(RestoreSection(folder, start_.rank(), section));
+  }
   schedule_->set_step(restored->schedule_step);
   optimizer_->set_learning_rate(schedule_->LearningRate());
   position_ = restored->position;
   return absl::OkStatus();
 }
 
-absl::Status Session::RestoreRank(const TrainerState& restored) {
-  const fs::path folder = start_.resume_dir();
-  // A run that begins to train apart begins with what its ranks had in common.
-  if (local_sgd_.has_value() && !restored.local_sgd) return absl::OkStatus();
-  if (keeps_own_buffers()) {
-    ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
+std::vector<StateSection> Session::Sections(const LocalSgd::Averaged* averaged) {
+  std::vector<StateSection> sections{early_stopping_.Section()};
+  if (local_sgd_.has_value()) {
+    sections.push_back(LocalSgdSection(*local_sgd_, averaged, *model_, *optimizer_));
   }
-  if (!local_sgd_.has_value()) return absl::OkStatus();
-  ACCEL_RETURN_IF_ERROR(ReadLocalState(folder, start_.rank(), *model_, *optimizer_));
-  local_sgd_->set_apart(restored.ranks_apart);
-  return absl::OkStatus();
+  return sections;
 }
 
 absl::Status Session::CheckRestored(const TrainerState& state) const {
@@ -103,20 +103,16 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
                            .optimizer = std::string(optimizer_->name()),
                            .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
                            .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
-                           .comm_hook = CommHookName(accelerator().ddp_kwargs()),
-                           .early_stopping = early_stopping_.Save(),
-                           .local_sgd = local_sgd_.has_value(),
-                           .ranks_apart = local_sgd_.has_value() && local_sgd_->apart()};
-  // The model of a checkpoint is the mean; what each rank goes on with lies beside it.
+                           .comm_hook = CommHookName(accelerator().ddp_kwargs())};
+  // The model of a checkpoint is the ranks' mean; what each goes on with lies beside it.
   std::optional<LocalSgd::Averaged> averaged;
   if (local_sgd_.has_value()) averaged.emplace(*local_sgd_);
   return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
     return Guarded("checkpoint", [&]() -> absl::Status {
       ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
                                            *model_, keeps_own_buffers()));
-      if (averaged.has_value()) {
-        ACCEL_RETURN_IF_ERROR(
-            WriteLocalState(folder, start_.rank(), *model_, averaged->own(), *optimizer_));
+      for (const StateSection& section : Sections(averaged.has_value() ? &*averaged : nullptr)) {
+        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
       }
       if (hook_state_ != nullptr) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
