@@ -43,11 +43,13 @@ bool ParseNumber(absl::string_view text, double* value) {
 
 class CsvParser {
  public:
-  CsvParser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets)
+  CsvParser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets,
+            double ignore_index)
       : file_(file),
         delimiter_(format.delimiter().empty() ? ',' : format.delimiter()[0]),
         target_column_(format.has_target_column() ? format.target_column() : -1),
         integral_targets_(integral_targets),
+        ignore_index_(ignore_index),
         skip_line_(format.header()) {}
 
   // Parses one line without its LF.
@@ -124,7 +126,8 @@ class CsvParser {
   }
 
   absl::Status AddTarget(int64_t column, absl::string_view text, double value) {
-    if (integral_targets_ && !(value >= 0 && value <= kMaxInteger && value == std::floor(value))) {
+    const bool integral = value >= 0 && value <= kMaxInteger && value == std::floor(value);
+    if (integral_targets_ && !integral && value != ignore_index_) {
       return MalformedValue(file_, row_, column + 1,
                             absl::StrCat("target ", Quote(text), " is no class number"));
     }
@@ -136,6 +139,7 @@ class CsvParser {
   const char delimiter_;
   const int64_t target_column_;
   const bool integral_targets_;
+  const double ignore_index_;
   bool skip_line_;
   int64_t row_ = 0;
   int64_t total_columns_ = 0;
@@ -146,8 +150,8 @@ class CsvParser {
 }  // namespace
 
 absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat& format,
-                                 bool integral_targets) {
-  CsvParser parser(source.name(), format, integral_targets);
+                                 bool integral_targets, double ignore_index) {
+  CsvParser parser(source.name(), format, integral_targets, ignore_index);
   // Holds the start of a line whose end is not read yet.
   std::string buffer;
   size_t searched = 0;

@@ -27,10 +27,11 @@ at::Tensor TensorOf(std::vector<T> values, std::vector<int64_t> shape, at::Scala
 }
 
 absl::StatusOr<RawTensors> ReadCsvDataset(const accel::v1::Dataset& spec, TargetKind kind,
-                                          const DataRoots& roots) {
+                                          const DataRoots& roots, int64_t ignore_index) {
   ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                          OpenByteSource(spec.file(), roots));
-  ACCEL_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(*source, spec.csv(), kind == TargetKind::kClass));
+  ACCEL_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(*source, spec.csv(), kind == TargetKind::kClass,
+                                                 static_cast<double>(ignore_index)));
   const auto rows = static_cast<int64_t>(table.targets.size());
   RawTensors raw;
   raw.features = TensorOf(std::move(table.features), {rows, table.columns}, at::kFloat);
@@ -54,10 +55,10 @@ absl::StatusOr<RawTensors> ReadSafetensorsDataset(const accel::v1::Dataset& spec
 }
 
 absl::StatusOr<RawTensors> ReadRaw(const accel::v1::Dataset& spec, TargetKind kind,
-                                   const DataRoots& roots) {
+                                   const DataRoots& roots, int64_t ignore_index) {
   switch (spec.format_case()) {
     case accel::v1::Dataset::kCsv:
-      return ReadCsvDataset(spec, kind, roots);
+      return ReadCsvDataset(spec, kind, roots, ignore_index);
     case accel::v1::Dataset::kNpy:
       return ReadNpyDataset(spec, roots);
     case accel::v1::Dataset::kSafetensors:
@@ -159,7 +160,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Data
                      ": loss.next_token goes with the format bytes, and only with it"));
   }
   if (spec.has_bytes()) return LoadWindows(spec, roots);
-  ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots));
+  ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots, ignore_index));
   ACCEL_ASSIGN_OR_RETURN(at::Tensor features, PrepareFeatures(spec, raw.features));
   raw.features.reset();
   ACCEL_ASSIGN_OR_RETURN(at::Tensor targets,

@@ -17,6 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using accel::v1::Failure;
 
+// accelerator.save_model's default.
+constexpr int64_t kMaxShardBytes = 10'000'000'000;
+
 absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
   return absl::FailedPreconditionError(
       absl::StrCat(what, " is ", checkpoint, " in the checkpoint and ", job, " in the job"));
@@ -118,7 +121,7 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
       if (start_.rank() != 0) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state);
+      return WriteSharedState(folder, *model_, *optimizer_, state, kMaxShardBytes);
     });
   });
 }
