@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -13,6 +14,7 @@ namespace accel::client {
 namespace {
 
 constexpr int kPageSize = 500;
+constexpr double kSyncSeconds = 60;
 
 template <typename Request>
 const Request& WithRequestId(Request& request) {
@@ -40,6 +42,7 @@ Client::Client(std::string address, std::shared_ptr<grpc::Channel> channel, Clie
       jobs_(v1::JobService::NewStub(channel_)),
       checkpoints_(v1::CheckpointService::NewStub(channel_)),
       node_(v1::NodeService::NewStub(channel_)),
+      trackers_(v1::TrackerService::NewStub(channel_)),
       telemetry_(v1::TelemetryService::NewStub(channel_)),
       reached_(std::make_shared<std::atomic<bool>>(false)) {}
 
@@ -47,9 +50,9 @@ template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> Client::Call(Stub& stub,
                                       grpc::Status (Stub::*method)(grpc::ClientContext*,
                                                                    const Request&, Response*),
-                                      const Request& request) {
+                                      const Request& request, absl::Duration extra) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.deadline));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.deadline + extra));
   Response response;
   const grpc::Status status = (stub.*method)(&context, request, &response);
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) reached_->store(true);
@@ -140,6 +143,34 @@ absl::StatusOr<v1::Node> Client::GetNode() {
 absl::StatusOr<v1::ResolveAcceleratorResponse> Client::ResolveAccelerator(
     const v1::ResolveAcceleratorRequest& request) {
   return Call(*node_, &v1::NodeService::Stub::ResolveAccelerator, request);
+}
+
+namespace {
+
+template <typename Response>
+std::vector<v1::TrackerStatus> TrackersOf(Response response) {
+  return {std::make_move_iterator(response.mutable_trackers()->begin()),
+          std::make_move_iterator(response.mutable_trackers()->end())};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::TrackerStatus>> Client::ListTrackers(const std::string& job_name) {
+  v1::ListTrackersRequest request;
+  request.set_parent(job_name);
+  ACCEL_ASSIGN_OR_RETURN(v1::ListTrackersResponse response,
+                         Call(*trackers_, &v1::TrackerService::Stub::ListTrackers, request));
+  return TrackersOf(std::move(response));
+}
+
+absl::StatusOr<std::vector<v1::TrackerStatus>> Client::SyncTrackers(
+    v1::SyncTrackersRequest request) {
+  if (!request.has_timeout_seconds()) request.set_timeout_seconds(kSyncSeconds);
+  ACCEL_ASSIGN_OR_RETURN(
+      v1::SyncTrackersResponse response,
+      Call(*trackers_, &v1::TrackerService::Stub::SyncTrackers, WithRequestId(request),
+           absl::Seconds(request.timeout_seconds())));
+  return TrackersOf(std::move(response));
 }
 
 std::unique_ptr<MetricStream> Client::StreamMetrics(v1::StreamMetricsRequest request) {

@@ -14,6 +14,7 @@
 #include "accel/v1/job.grpc.pb.h"
 #include "accel/v1/node.grpc.pb.h"
 #include "accel/v1/telemetry.grpc.pb.h"
+#include "accel/v1/tracking.grpc.pb.h"
 #include "client/record_stream.h"
 
 namespace accel::client {
@@ -70,6 +71,10 @@ class Client {
   absl::StatusOr<v1::ResolveAcceleratorResponse> ResolveAccelerator(
       const v1::ResolveAcceleratorRequest& request);
 
+  // TrackerService. A sync waits as long as it may take itself.
+  absl::StatusOr<std::vector<v1::TrackerStatus>> ListTrackers(const std::string& job_name);
+  absl::StatusOr<std::vector<v1::TrackerStatus>> SyncTrackers(v1::SyncTrackersRequest request);
+
   // TelemetryService. Nothing is sent before the first Next(). A stream may outlive the client.
   std::unique_ptr<MetricStream> StreamMetrics(v1::StreamMetricsRequest request);
   std::unique_ptr<LogStream> StreamLogs(v1::StreamLogsRequest request);
@@ -82,7 +87,8 @@ class Client {
   absl::StatusOr<Response> Call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
-                                const Request& request);
+                                const Request& request,
+                                absl::Duration extra = absl::ZeroDuration());
 
   template <typename Request, typename Response, typename Record>
   std::unique_ptr<RecordStream<Record>> Stream(
@@ -96,6 +102,7 @@ class Client {
   const std::unique_ptr<v1::JobService::Stub> jobs_;
   const std::unique_ptr<v1::CheckpointService::Stub> checkpoints_;
   const std::unique_ptr<v1::NodeService::Stub> node_;
+  const std::unique_ptr<v1::TrackerService::Stub> trackers_;
   const std::shared_ptr<v1::TelemetryService::Stub> telemetry_;
   // Whether the daemon has answered at all.
   const std::shared_ptr<std::atomic<bool>> reached_;

@@ -21,6 +21,7 @@ void AddCommands(CLI::App* app, Context& context) {
   AddJobCommands(app, context);
   AddStreamCommands(app, context);
   AddCheckpointCommands(app, context);
+  AddTrackerCommands(app, context);
   AddKwargsCommands(app, context);
   AddDaemonCommands(app, context);
   AddNodeCommands(app, context);

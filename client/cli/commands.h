@@ -11,6 +11,7 @@ void AddSubmitCommands(CLI::App* app, Context& context);      // run, submit, va
 void AddJobCommands(CLI::App* app, Context& context);         // get, list, cancel, delete
 void AddStreamCommands(CLI::App* app, Context& context);      // watch, logs, metrics
 void AddCheckpointCommands(CLI::App* app, Context& context);  // checkpoints
+void AddTrackerCommands(CLI::App* app, Context& context);     // trackers, trackers sync
 void AddKwargsCommands(CLI::App* app, Context& context);      // kwargs defaults, resolve, diff
 void AddNodeCommands(CLI::App* app, Context& context);        // node, env, version
 void AddCompletionCommand(CLI::App* app, Context& context);   // completion

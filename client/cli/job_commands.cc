@@ -48,6 +48,35 @@ int RanksOf(const v1::Job& job) {
   return job.spec().has_num_processes() ? job.spec().num_processes() : 1;
 }
 
+bool HasMachines(const v1::Job& job) { return job.spec().multi_node().num_machines() > 1; }
+
+// `1 of 2`, counted from 0 as machine_rank is.
+std::string MachineOf(const v1::Job& job) {
+  if (!HasMachines(job)) return "";
+  const v1::MultiNodeSpec& machines = job.spec().multi_node();
+  return absl::StrCat(machines.machine_rank(), " of ", machines.num_machines());
+}
+
+// That of the last attempt; the job's before the first. Empty where neither is known.
+std::string BatchSizeOf(const v1::Job& job) {
+  int size = job.spec().data().batch_size();
+  if (job.attempts_size() > 0 && job.attempts().rbegin()->batch_size() > 0) {
+    size = job.attempts().rbegin()->batch_size();
+  }
+  return size > 0 ? absl::StrCat(size) : "";
+}
+
+void AddAttempt(const v1::Attempt& attempt, Table* table) {
+  std::string text;
+  if (attempt.batch_size() > 0) absl::StrAppend(&text, "batch size ", attempt.batch_size(), ", ");
+  absl::StrAppend(&text, "pids");
+  for (const v1::Attempt::Worker& worker : attempt.workers()) {
+    absl::StrAppend(&text, " ", worker.pid());
+  }
+  if (attempt.has_failure()) absl::StrAppend(&text, ": ", attempt.failure().message());
+  table->Add({absl::StrCat("attempt ", attempt.number()), text});
+}
+
 void AddFailure(const v1::Failure& failure, Table* table) {
   table->Add({"failure", {failure.message(), Color::kRed}});
   table->Add({"cause", absl::AsciiStrToLower(v1::Failure::Cause_Name(failure.cause()))});
@@ -66,19 +95,15 @@ void PrintJob(const Context& context, const v1::Job& job) {
   }
   table.Add({"ranks", absl::StrCat(RanksOf(job), " on ",
                                    job.spec().has_device() ? job.spec().device() : "cpu")});
+  if (HasMachines(job)) table.Add({"machine", MachineOf(job)});
+  if (!BatchSizeOf(job).empty()) table.Add({"batch size", BatchSizeOf(job)});
   table.Add({"step", StepsOf(job)});
   table.Add({"epoch", EpochOf(job)});
   table.Add({"created", HumanTime(job.create_time(), context.io.zone)});
   table.Add({"started", HumanTime(job.start_time(), context.io.zone)});
   table.Add({"ended", HumanTime(job.end_time(), context.io.zone)});
   table.Add({"run time", RunTime(job, context.io.clock)});
-  for (const v1::Attempt& attempt : job.attempts()) {
-    std::string pids;
-    for (const v1::Attempt::Worker& worker : attempt.workers()) {
-      absl::StrAppend(&pids, pids.empty() ? "pids " : " ", worker.pid());
-    }
-    table.Add({absl::StrCat("attempt ", attempt.number()), pids});
-  }
+  for (const v1::Attempt& attempt : job.attempts()) AddAttempt(attempt, &table);
   for (const auto& [key, value] : job.spec().labels()) table.Add({"label " + key, value});
   for (const std::string& warning : job.warnings()) {
     table.Add({"warning", {warning, Color::kYellow}});
@@ -100,13 +125,17 @@ absl::StatusOr<ExitCode> Get(Context& context, const std::string& reference) {
 }
 
 void PrintJobs(const Context& context, const std::vector<v1::Job>& jobs) {
-  Table table({"NAME", "STATE", "STEP", "EPOCH", "RANKS", "CREATED", "RUN TIME"});
+  Table table({"NAME", "STATE", "STEP", "EPOCH", "RANKS", "MACHINE", "BATCH", "ATTEMPTS", "CREATED",
+               "RUN TIME"});
   for (const v1::Job& job : jobs) {
     table.Add({std::string(absl::StripPrefix(job.name(), "jobs/")),
                {StateName(job.state()), StateColor(job.state())},
                StepsOf(job),
                EpochOf(job),
                absl::StrCat(RanksOf(job)),
+               MachineOf(job),
+               BatchSizeOf(job),
+               absl::StrCat(job.attempts_size()),
                HumanTime(job.create_time(), context.io.zone),
                RunTime(job, context.io.clock)});
   }

@@ -40,6 +40,10 @@ void PrintNode(const Context& context, const v1::Node& node) {
   for (const v1::Node::DataRoot& root : node.data_roots()) {
     table.Add({"data root " + root.name(), root.path()});
   }
+  table.Add({"rendezvous",
+             node.rendezvous_networks_size() == 0
+                 ? "loopback"
+                 : absl::StrCat("loopback ", absl::StrJoin(node.rendezvous_networks(), " "))});
   table.Print(context.io.out, context.color_out());
 }
 

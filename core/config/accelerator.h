@@ -38,8 +38,7 @@ void ValidateAccelerator(const accel::v1::AcceleratorConfig& config, absl::strin
 
 // Adds what is valid and not implemented by this version's training.
 void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
-                                 absl::string_view device, absl::string_view prefix,
-                                 FieldViolations* violations);
+                                 absl::string_view prefix, FieldViolations* violations);
 
 // Validates and resolves; reads no environment variables. INVALID_ARGUMENT as
 // FieldViolations::ToStatus. Does not ask whether the features are implemented.

@@ -23,6 +23,7 @@ using accel::v1::TERecipeKwargs;
 constexpr char kDefaults[] = R"pb(
   mixed_precision: "no"
   step_scheduler_with_optimizer: true
+  emulate_fp16: false
   autocast_kwargs { enabled: true }
   ddp_kwargs {
     dim: 0
@@ -34,6 +35,7 @@ constexpr char kDefaults[] = R"pb(
     static_graph: false
     comm_hook: "no"
     comm_wrapper: "no"
+    comm_hook_overflow_guard: false
     comm_state_option {
       matrix_approximation_rank: 1
       start_powerSGD_iter: 1000
@@ -44,6 +46,7 @@ constexpr char kDefaults[] = R"pb(
       random_seed: 0
       compression_stats_logging_frequency: 10000
       batch_tensors_with_same_shape: false
+      zero_gradient_guard: true
     }
   }
   scaler_kwargs {

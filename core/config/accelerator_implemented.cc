@@ -1,4 +1,3 @@
-#include "absl/strings/str_cat.h"
 #include "core/config/accelerator.h"
 #include "core/config/accelerator_defaults.h"
 #include "core/config/field_rules.h"
@@ -6,29 +5,17 @@
 namespace accel::config {
 
 void CheckAcceleratorImplemented(const accel::v1::AcceleratorConfig& config,
-                                 absl::string_view device, absl::string_view prefix,
-                                 FieldViolations* violations) {
+                                 absl::string_view prefix, FieldViolations* violations) {
   const auto missing_if = [&](bool used, absl::string_view feature) {
     if (used) violations->AddNotImplemented(FieldPath(prefix, feature));
   };
-  const auto set = [](const std::string& value) { return !value.empty() && value != "no"; };
 
-  const bool bf16 = config.mixed_precision() == "bf16";
-  missing_if(set(config.mixed_precision()) && !bf16,
-             absl::StrCat("mixed_precision=\"", config.mixed_precision(), "\""));
-  missing_if(bf16 && device == "cuda", "mixed_precision=\"bf16\" on a CUDA device");
-  const accel::v1::InitProcessGroupKwargs& group = config.init_process_group_kwargs();
-  missing_if(group.has_init_method(), "init_process_group_kwargs.init_method");
-  missing_if(
-      device == "cuda" && group.has_backend() && group.backend() != "nccl",
-      absl::StrCat("init_process_group_kwargs.backend=\"", group.backend(), "\" on a CUDA device"));
+  missing_if(config.mixed_precision() == "fp8", "mixed_precision=\"fp8\"");
   missing_if(config.has_profile_kwargs(), "profile_kwargs");
   missing_if(config.has_te_recipe_kwargs(), "te_recipe_kwargs");
   missing_if(config.has_ao_recipe_kwargs(), "ao_recipe_kwargs");
   missing_if(config.has_fp8_recipe_kwargs() && !IsMsamp(config.fp8_recipe_kwargs()),
              "fp8_recipe_kwargs");
-  missing_if(config.dataloader_config().dispatch_batches(),
-             "dataloader_config.dispatch_batches=true");
 
   const absl::string_view no_msamp = "not allowed in a job: MS-AMP exists for Python only";
   if (config.has_msamp_recipe_kwargs()) {

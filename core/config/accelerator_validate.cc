@@ -9,6 +9,7 @@
 #include "core/config/accelerator.h"
 #include "core/config/accelerator_defaults.h"
 #include "core/config/field_rules.h"
+#include "core/config/process_group_options.h"
 
 namespace accel::config {
 namespace {
@@ -43,10 +44,17 @@ struct Scope {
 bool IsSet(absl::string_view hook) { return !hook.empty() && hook != "no"; }
 
 void CheckPrecision(const AcceleratorConfig& config, const Scope& scope) {
-  if (config.mixed_precision() == "fp16" && scope.device == "cpu") {
+  const bool fp16 = config.mixed_precision() == "fp16";
+  if (fp16 && scope.device == "cpu" && !config.emulate_fp16()) {
     scope.Refuse("mixed_precision",
                  "\"fp16\" is not allowed on a CPU device, where Accelerate trains in fp32 without "
-                 "a word; allowed: no, bf16, fp8");
+                 "a word; allowed: no, bf16, fp8, and fp16 with emulate_fp16 true");
+  }
+  if (config.emulate_fp16() && scope.device != "cpu") {
+    scope.Refuse("emulate_fp16", "only allowed on a CPU device: a GPU needs no emulation");
+  }
+  if (config.emulate_fp16() && !fp16) {
+    scope.Refuse("emulate_fp16", "only allowed with mixed_precision \"fp16\"");
   }
 }
 
@@ -77,21 +85,17 @@ void CheckDdp(const DistributedDataParallelKwargs& ddp, const Scope& scope) {
     scope.Refuse("comm_wrapper",
                  absl::StrCat(Quoted(ddp.comm_wrapper()), " needs a comm_hook to wrap"));
   }
+  if (ddp.comm_hook_overflow_guard() && ddp.comm_hook() != "fp16" && ddp.comm_hook() != "bf16") {
+    scope.Refuse("comm_hook_overflow_guard", "only allowed with comm_hook fp16 or bf16");
+  }
+  if (ddp.comm_hook_overflow_guard() && IsSet(ddp.comm_wrapper())) {
+    scope.Refuse("comm_hook_overflow_guard", "not allowed with a comm_wrapper, which casts first");
+  }
   if (!ddp.has_comm_state_option()) return;
   if (!IsPowerSgd(ddp.comm_hook())) {
     scope.Refuse("comm_state_option", "only allowed with comm_hook power_sgd or batched_power_sgd");
   }
   CheckPowerSgd(ddp.comm_state_option(), scope.Below("comm_state_option"));
-}
-
-bool IsInitMethod(absl::string_view method) {
-  if (method == "env://") return true;
-  if (absl::StartsWith(method, "file:///")) return method.size() > 8;
-  if (!absl::ConsumePrefix(&method, "tcp://")) return false;
-  const size_t colon = method.rfind(':');
-  int port = 0;
-  return colon != absl::string_view::npos && colon > 0 &&
-         absl::SimpleAtoi(method.substr(colon + 1), &port) && port >= 0 && port <= 65535;
 }
 
 void CheckTimeout(const google::protobuf::Duration& timeout, const Scope& scope) {
@@ -105,15 +109,28 @@ void CheckTimeout(const google::protobuf::Duration& timeout, const Scope& scope)
                                      absl::StrCat("0.001 s to ", kMaxTimeoutSeconds, " s")));
 }
 
-void CheckProcessGroup(const InitProcessGroupKwargs& kwargs, const Scope& scope) {
-  if (scope.device == "cpu" &&
-      (kwargs.backend() == "nccl" || kwargs.backend() == "cpu:gloo,cuda:nccl")) {
-    scope.Refuse("backend", absl::StrCat(Quoted(kwargs.backend()),
-                                         " needs a CUDA device; allowed on a CPU device: gloo"));
+void CheckBackend(const std::string& text, const Scope& scope) {
+  const auto backends = ParseBackend(text);
+  if (!backends.ok()) return scope.Refuse("backend", backends.status().message());
+  const auto serves = [&](absl::string_view backend) {
+    return std::any_of(backends->begin(), backends->end(),
+                       [&](const auto& entry) { return entry.second == backend; });
+  };
+  if (scope.device == "cpu" && serves("nccl")) {
+    // torch.distributed fails then as well, however many devices the list names.
+    scope.Refuse("backend",
+                 absl::StrCat(Quoted(text), " needs a CUDA device; allowed on a CPU device: gloo"));
+  } else if (!scope.device.empty() && backends->count(std::string(scope.device)) == 0) {
+    scope.Refuse("backend",
+                 absl::StrCat(Quoted(text), " has no backend for the job's device ", scope.device));
   }
-  if (kwargs.has_init_method() && !IsInitMethod(kwargs.init_method())) {
-    scope.Refuse("init_method",
-                 NotAllowed(Quoted(kwargs.init_method()), "env://, tcp://host:port, file:///path"));
+}
+
+void CheckProcessGroup(const InitProcessGroupKwargs& kwargs, const Scope& scope) {
+  if (kwargs.has_backend()) CheckBackend(kwargs.backend(), scope);
+  if (kwargs.has_init_method()) {
+    const auto method = ParseInitMethod(kwargs.init_method());
+    if (!method.ok()) scope.Refuse("init_method", method.status().message());
   }
   if (kwargs.has_timeout()) CheckTimeout(kwargs.timeout(), scope);
 }

@@ -109,11 +109,12 @@ std::vector<std::string> AcceleratorWarnings(const AcceleratorConfig& config,
   const accel::v1::DataLoaderConfiguration& loader = config.dataloader_config();
   warnings.AddIf(device == "cpu" && loader.non_blocking(), "dataloader_config.non_blocking",
                  "no effect on a CPU device");
+  warnings.AddIf(loader.dispatch_batches() && loader.has_even_batches() && !loader.even_batches(),
+                 "dataloader_config.even_batches",
+                 "no effect with dispatch_batches: a last round is cut in equal parts");
   warnings.AddIf(loader.has_use_stateful_dataloader() && !loader.use_stateful_dataloader(),
                  "dataloader_config.use_stateful_dataloader",
                  "no effect: the position in the data is part of every checkpoint");
-  warnings.AddIf(config.project_config().save_on_each_node(), "project_config.save_on_each_node",
-                 "no effect: a job runs on one node");
   return warnings.Release();
 }
 

@@ -22,7 +22,8 @@ using accel::v1::DataSpec;
 
 constexpr size_t kMaxName = 4096;
 
-absl::Status CheckFile(absl::string_view name, const NodeLimits& limits) {
+// Opens a file or folder below a root.
+absl::StatusOr<Fd> Open(absl::string_view name, const NodeLimits& limits) {
   ACCEL_ASSIGN_OR_RETURN(const DataFile file, ParseDataFile(name));
   const auto root = limits.data_roots.find(file.root);
   if (root == limits.data_roots.end()) {
@@ -32,13 +33,35 @@ absl::Status CheckFile(absl::string_view name, const NodeLimits& limits) {
         absl::StrCat("unknown root ", Quoted(file.root),
                      "; this node's roots: ", roots.empty() ? "none" : absl::StrJoin(roots, ", ")));
   }
-  ACCEL_ASSIGN_OR_RETURN(const Fd fd, OpenBeneath(root->second, file.path));
+  return OpenBeneath(root->second, file.path);
+}
+
+absl::StatusOr<mode_t> ModeOf(absl::string_view name, const NodeLimits& limits) {
+  ACCEL_ASSIGN_OR_RETURN(const Fd fd, Open(name, limits));
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot read", file.path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is no regular file"));
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot read", std::string(name), errno);
+  return info.st_mode;
+}
+
+absl::Status CheckFile(absl::string_view name, const NodeLimits& limits) {
+  ACCEL_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(name, limits));
+  if (S_ISREG(mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is no regular file"));
+}
+
+// A file of weights, or a folder that holds one or the index of several.
+absl::Status CheckWeights(absl::string_view name, const NodeLimits& limits) {
+  ACCEL_ASSIGN_OR_RETURN(const mode_t mode, ModeOf(name, limits));
+  if (S_ISREG(mode)) return absl::OkStatus();
+  if (!S_ISDIR(mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is no file and no folder"));
   }
-  return absl::OkStatus();
+  const bool whole = Open(absl::StrCat(name, "/model.safetensors"), limits).ok();
+  const bool index = Open(absl::StrCat(name, "/model.safetensors.index.json"), limits).ok();
+  if (whole != index) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Quoted(name), " has ", whole ? "both " : "neither ", "model.safetensors ",
+                   whole ? "and" : "nor", " model.safetensors.index.json"));
 }
 
 void CheckFileField(absl::string_view name, const NodeLimits& limits, const std::string& path,
@@ -104,6 +127,14 @@ absl::StatusOr<DataFile> ParseDataFile(absl::string_view name) {
     if (part == "." || part == "..") return refuse(absl::StrCat("has a \"", part, "\" part"));
   }
   return DataFile{std::string(parts[0]), std::string(name.substr(parts[0].size() + 1))};
+}
+
+void CheckInitFrom(const accel::v1::ModelSpec& model, const NodeLimits& limits,
+                   absl::string_view path, FieldViolations* violations) {
+  if (!model.has_init_from()) return;
+  if (absl::Status status = CheckWeights(model.init_from(), limits); !status.ok()) {
+    violations->Add(FieldPath(path, "init_from"), status.message());
+  }
 }
 
 void CheckData(const DataSpec& data, const NodeLimits& limits, absl::string_view path,

@@ -19,6 +19,13 @@ void CheckModel(const accel::v1::ModelSpec& model, absl::string_view path,
 void CheckData(const accel::v1::DataSpec& data, const NodeLimits& limits, absl::string_view path,
                FieldViolations* violations);
 
+// How batches are made: streams, workers, and what of the accelerator has no effect with them.
+void CheckLoading(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
+// Weights to start from that do not exist below the node's roots.
+void CheckInitFrom(const accel::v1::ModelSpec& model, const NodeLimits& limits,
+                   absl::string_view path, FieldViolations* violations);
+
 // Model, data and loss that cannot go together, as far as is certain before any data is read.
 void CheckTask(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
@@ -27,6 +34,18 @@ void CheckTraining(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
 // The loop, and how a step's loss is averaged.
 void CheckLoop(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
+// Ranks, machines and where they meet.
+void CheckMachines(const accel::v1::JobSpec& spec, const NodeLimits& limits,
+                   FieldViolations* violations);
+
+// A metric that the job will have no value of: one of "train/loss", "eval/loss", "eval/accuracy"
+// and "eval/perplexity".
+void CheckMetric(const accel::v1::JobSpec& spec, absl::string_view metric, absl::string_view path,
+                 FieldViolations* violations);
+
+// An optimizer or a schedule that cannot go with the rest of the job.
+void CheckOptimizer(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
 // Trackers: names, repeats, and what is not implemented.
 void CheckTracking(const accel::v1::TrackingSpec& tracking, absl::string_view path,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,7 +21,19 @@ struct NodeLimits {
   int cuda_devices = 0;
   // Folders in which data files may lie, by name.
   std::map<std::string, std::filesystem::path> data_roots;
+  // Networks, `<ip>/<bits>`, in which the rendezvous of a job may lie beside loopback.
+  std::vector<std::string> rendezvous_networks;
 };
+
+// Ranks of a job over all its machines, machines, and ranks of each machine, with their defaults.
+// Valid for a valid job only.
+int NumProcesses(const accel::v1::JobSpec& spec);
+int NumMachines(const accel::v1::JobSpec& spec);
+int ProcessesPerMachine(const accel::v1::JobSpec& spec);
+
+// Options that are accepted and have no effect in this job, beside those that are so in any job
+// with its accelerator; each with its path and reason.
+std::vector<std::string> JobWarnings(const accel::v1::JobSpec& spec);
 
 // Adds everything that is wrong with a job, without starting anything: missing and superfluous
 // fields, ranges, combinations, the existence of its data files (opened below their root), and what

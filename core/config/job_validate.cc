@@ -42,27 +42,9 @@ void CheckLabels(const JobSpec& spec, FieldViolations* violations) {
   }
 }
 
-void CheckRanks(const JobSpec& spec, const NodeLimits& limits, FieldViolations* violations) {
-  const int world_size = spec.has_num_processes() ? spec.num_processes() : 1;
-  if (world_size < 1 || world_size > limits.max_world_size) {
-    violations->Add("num_processes", NotAllowed(absl::StrCat(world_size),
-                                                absl::StrCat("1 to ", limits.max_world_size,
-                                                             ", this node's limit")));
-  }
-  if (spec.device() != "cuda") return;
-  if (limits.cuda_devices == 0) {
-    violations->Add("device", "\"cuda\" is not allowed: this node has no CUDA device");
-  } else if (world_size > limits.cuda_devices) {
-    violations->Add("num_processes",
-                    NotAllowed(absl::StrCat(world_size),
-                               absl::StrCat("at most ", limits.cuda_devices,
-                                            ", one rank for each CUDA device of this node")));
-  }
-}
-
 void CheckSplitBatches(const JobSpec& spec, FieldViolations* violations) {
   if (!spec.accelerator().dataloader_config().split_batches()) return;
-  const int world_size = spec.has_num_processes() ? spec.num_processes() : 1;
+  const int world_size = NumProcesses(spec);
   const auto check = [&](int batch_size, absl::string_view path) {
     if (world_size > 0 && batch_size > 0 && batch_size % world_size != 0) {
       violations->Add(
@@ -85,7 +67,46 @@ bool IsCheckpointName(absl::string_view name) {
   return true;
 }
 
+void CheckBatchSizeSearch(const JobSpec& spec, FieldViolations* violations) {
+  if (!spec.loop().has_find_executable_batch_size()) return;
+  if (spec.accelerator().dataloader_config().split_batches()) {
+    violations->Add("loop.find_executable_batch_size",
+                    "not allowed with split_batches: a reduced size is no multiple of the ranks");
+  }
+  if (spec.has_resume_from()) {
+    violations->Add("loop.find_executable_batch_size",
+                    "not allowed with resume_from: a checkpoint's place in the data counts batches "
+                    "of one size");
+  }
+}
+
+void CheckMemoryLimit(const JobSpec& spec, FieldViolations* violations) {
+  if (spec.has_memory_limit_bytes() && spec.device() == "cuda") {
+    violations->Add("memory_limit_bytes",
+                    "not allowed on a CUDA device, whose driver maps memory of its own");
+  }
+}
+
 }  // namespace
+
+int NumProcesses(const JobSpec& spec) {
+  return spec.has_num_processes() ? spec.num_processes() : 1;
+}
+
+int NumMachines(const JobSpec& spec) {
+  return spec.multi_node().has_num_machines() ? spec.multi_node().num_machines() : 1;
+}
+
+int ProcessesPerMachine(const JobSpec& spec) { return NumProcesses(spec) / NumMachines(spec); }
+
+std::vector<std::string> JobWarnings(const JobSpec& spec) {
+  std::vector<std::string> warnings;
+  if (spec.accelerator().project_config().save_on_each_node() && NumMachines(spec) == 1) {
+    warnings.push_back(
+        "accelerator.project_config.save_on_each_node: no effect: the job runs on one machine");
+  }
+  return warnings;
+}
 
 bool IsValidJobId(absl::string_view id) {
   if (id.empty() || id.size() > kMaxId) return false;
@@ -102,16 +123,21 @@ void ValidateJobSpec(const JobSpec& spec, const NodeLimits& limits, FieldViolati
   CheckFields(others, "", violations);
   const std::string device = spec.has_device() ? spec.device() : "cpu";
   ValidateAccelerator(spec.accelerator(), device, "accelerator", violations);
-  CheckAcceleratorImplemented(spec.accelerator(), device, "accelerator", violations);
+  CheckAcceleratorImplemented(spec.accelerator(), "accelerator", violations);
 
   CheckLabels(spec, violations);
-  CheckRanks(spec, limits, violations);
+  CheckMachines(spec, limits, violations);
   CheckSplitBatches(spec, violations);
+  CheckBatchSizeSearch(spec, violations);
+  CheckMemoryLimit(spec, violations);
   CheckModel(spec.model(), "model", violations);
+  CheckInitFrom(spec.model(), limits, "model", violations);
   CheckData(spec.data(), limits, "data", violations);
+  CheckLoading(spec, violations);
   CheckTask(spec, violations);
   CheckTraining(spec, violations);
   CheckLoop(spec, violations);
+  CheckOptimizer(spec, violations);
   CheckTracking(spec.tracking(), "tracking", violations);
   if (spec.has_resume_from() && !IsCheckpointName(spec.resume_from())) {
     violations->Add("resume_from",

@@ -1,7 +1,7 @@
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/config/byte_size.h"
 #include "core/config/field_rules.h"
 #include "core/config/job_checks.h"
 
@@ -11,14 +11,19 @@ namespace {
 using accel::v1::EarlyStopping;
 using accel::v1::JobSpec;
 using accel::v1::LoopSpec;
-using accel::v1::LossSpec;
 
 bool HasHeldOutData(const JobSpec& spec) {
   return spec.data().has_evaluation() || spec.data().has_split();
 }
 
-void CheckLength(const JobSpec& spec, FieldViolations* violations) {
+void CheckLengthAndFiles(const JobSpec& spec, FieldViolations* violations) {
   const LoopSpec& loop = spec.loop();
+  if (loop.has_max_shard_size() && !ParseByteSize(loop.max_shard_size()).has_value()) {
+    violations->Add("loop.max_shard_size",
+                    NotAllowed(Quoted(loop.max_shard_size()),
+                               "a number of bytes above 0, or a number with KB, MB, GB, TB, KiB, "
+                               "MiB, GiB or TiB"));
+  }
   if (!loop.has_num_epochs() && !loop.has_max_steps()) {
     violations->Add("loop", "required: num_epochs, max_steps or both");
   }
@@ -30,26 +35,13 @@ void CheckLength(const JobSpec& spec, FieldViolations* violations) {
 
 void CheckEarlyStopping(const JobSpec& spec, const EarlyStopping& condition,
                         const std::string& path, FieldViolations* violations) {
-  const std::string& metric = condition.metric();
-  const auto refuse_metric = [&](absl::string_view reason) {
-    violations->Add(FieldPath(path, "metric"), absl::StrCat(Quoted(metric), " ", reason));
-  };
   if (!condition.has_patience() && !condition.has_threshold()) {
     violations->Add(path, "required: patience, threshold or both");
   }
   if (condition.has_min_delta() && !condition.has_patience()) {
     violations->Add(FieldPath(path, "min_delta"), "not allowed without patience");
   }
-  if (absl::StartsWith(metric, "eval/") && spec.has_data() && !HasHeldOutData(spec)) {
-    refuse_metric("needs data.evaluation or data.split: there is no held-out data");
-  }
-  if (spec.loss().loss_case() == LossSpec::LOSS_NOT_SET) return;
-  if (metric == "eval/accuracy" && !spec.loss().has_cross_entropy()) {
-    refuse_metric("needs loss.cross_entropy");
-  }
-  if (metric == "eval/perplexity" && !spec.loss().has_next_token()) {
-    refuse_metric("needs loss.next_token");
-  }
+  CheckMetric(spec, condition.metric(), FieldPath(path, "metric"), violations);
 }
 
 void CheckLocalSgd(const JobSpec& spec, FieldViolations* violations) {
@@ -89,7 +81,7 @@ void CheckAveraging(const JobSpec& spec, FieldViolations* violations) {
 void CheckLoop(const JobSpec& spec, FieldViolations* violations) {
   CheckAveraging(spec, violations);
   if (!spec.has_loop()) return;
-  CheckLength(spec, violations);
+  CheckLengthAndFiles(spec, violations);
   for (int i = 0; i < spec.loop().early_stopping_size(); ++i) {
     CheckEarlyStopping(spec, spec.loop().early_stopping(i),
                        absl::StrCat("loop.early_stopping[", i, "]"), violations);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/config/field_rules.h"
 #include "core/config/job_checks.h"
@@ -120,6 +121,24 @@ void CheckTask(const JobSpec& spec, FieldViolations* violations) {
   check(spec.data().has_train(), spec.data().train(), "data.train");
   check(spec.data().has_evaluation(), spec.data().evaluation(), "data.evaluation");
   CheckLoss(spec, violations);
+}
+
+void CheckMetric(const JobSpec& spec, absl::string_view metric, absl::string_view path,
+                 FieldViolations* violations) {
+  const auto refuse = [&](absl::string_view reason) {
+    violations->Add(path, absl::StrCat(Quoted(metric), " ", reason));
+  };
+  if (absl::StartsWith(metric, "eval/") && spec.has_data() && !spec.data().has_evaluation() &&
+      !spec.data().has_split()) {
+    refuse("needs data.evaluation or data.split: there is no held-out data");
+  }
+  if (spec.loss().loss_case() == LossSpec::LOSS_NOT_SET) return;
+  if (metric == "eval/accuracy" && !spec.loss().has_cross_entropy()) {
+    refuse("needs loss.cross_entropy");
+  }
+  if (metric == "eval/perplexity" && !spec.loss().has_next_token()) {
+    refuse("needs loss.next_token");
+  }
 }
 
 }  // namespace accel::config

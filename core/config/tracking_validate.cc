@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -15,6 +16,7 @@ using accel::v1::TrackingSpec;
 
 constexpr size_t kMinCometKey = 32;
 constexpr size_t kMaxCometKey = 50;
+constexpr size_t kMaxRunId = 64;
 
 bool IsProject(absl::string_view project) {
   if (project.empty() || project.front() == '.') return false;
@@ -30,6 +32,17 @@ bool IsCometKey(absl::string_view key) {
     if (!absl::ascii_isalnum(c)) return false;
   }
   return true;
+}
+
+bool IsRunId(absl::string_view id) {
+  return !id.empty() && id.size() <= kMaxRunId && std::all_of(id.begin(), id.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '-';
+  });
+}
+
+bool IsImplemented(const TrackerSpec& tracker) {
+  return tracker.has_tensorboard() || tracker.has_wandb() || tracker.has_mlflow() ||
+         tracker.has_trackio() || tracker.has_custom();
 }
 
 // The name of the member that is set, as it stands in a job file.
@@ -49,7 +62,25 @@ void CheckTracker(const TrackerSpec& tracker, const std::string& path,
         FieldPath(path, "comet_ml.experiment_key"),
         NotAllowed(Quoted(tracker.comet_ml().experiment_key()), "32 to 50 letters and digits"));
   }
-  if (!tracker.has_tensorboard()) {
+  const std::string& id = tracker.wandb().id();
+  if (tracker.wandb().has_id() && !IsRunId(id)) {
+    violations->Add(FieldPath(path, "wandb.id"),
+                    NotAllowed(Quoted(id), "1 to 64 letters, digits, \"_\" and \"-\""));
+  }
+  const accel::v1::MLflowTracker& mlflow = tracker.mlflow();
+  if (mlflow.nested_run() != !mlflow.parent_run_id().empty()) {
+    violations->Add(FieldPath(path, "mlflow.parent_run_id"),
+                    "nested_run and parent_run_id go together: give both or neither");
+  }
+  if (mlflow.nested_run() && mlflow.has_run_id()) {
+    violations->Add(FieldPath(path, "mlflow.run_id"),
+                    "a run that exists keeps its parent: not allowed with nested_run");
+  }
+  if (tracker.trackio().has_server_url() && tracker.trackio().has_storage()) {
+    violations->Add(FieldPath(path, "trackio.storage"),
+                    "has no effect with server_url: give one of them");
+  }
+  if (!IsImplemented(tracker)) {
     violations->AddNotImplemented(FieldPath(path, KindOf(tracker)));
   }
 }
@@ -69,7 +100,10 @@ void CheckTracking(const TrackingSpec& tracking, absl::string_view path,
     if (tracker.tracker_case() == TrackerSpec::TRACKER_NOT_SET) continue;
     const std::string tracker_path = absl::StrCat(FieldPath(path, "trackers"), "[", i, "]");
     CheckTracker(tracker, tracker_path, violations);
-    if (!kinds.insert(KindOf(tracker)).second) {
+    // Custom trackers are told apart by their names.
+    const std::string kind =
+        tracker.has_custom() ? absl::StrCat("custom ", tracker.custom().name()) : KindOf(tracker);
+    if (!kinds.insert(kind).second) {
       violations->Add(FieldPath(tracker_path, KindOf(tracker)),
                       "a tracker of this kind is given already; allowed: one of each kind");
     }

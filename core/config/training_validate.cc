@@ -54,6 +54,7 @@ double LearningRate(const OptimizerSpec& spec) {
   if (spec.has_adam()) return rate(spec.adam(), 0.001);
   if (spec.has_adamw()) return rate(spec.adamw(), 0.001);
   if (spec.has_adagrad()) return rate(spec.adagrad(), 0.01);
+  if (spec.has_lbfgs()) return rate(spec.lbfgs(), 1);
   return rate(spec.rmsprop(), 0.01);
 }
 

@@ -57,6 +57,31 @@ class SqliteReader final : public Reader {
     }
   }
 
+  absl::StatusOr<std::vector<accel::v1::TrackerStatus>> ListTrackers() override {
+    std::vector<accel::v1::TrackerStatus> trackers;
+    // A record of version 1 has no such table.
+    ACCEL_ASSIGN_OR_RETURN(const int version, database_->SchemaVersion(kSchemaVersion));
+    if (version < 2) return trackers;
+    ACCEL_ASSIGN_OR_RETURN(
+        SqliteTransaction snapshot,
+        SqliteTransaction::Begin(database_.get(), SqliteTransaction::Kind::kRead));
+    ACCEL_ASSIGN_OR_RETURN(
+        SqliteStatement select,
+        database_->Prepare("SELECT payload FROM tracker_status ORDER BY tracker"));
+    while (true) {
+      ACCEL_ASSIGN_OR_RETURN(const bool found, select.Step());
+      if (!found) break;
+      ACCEL_ASSIGN_OR_RETURN(
+          trackers.emplace_back(),
+          Parse<accel::v1::TrackerStatus>(select.Blob(0), "status of a tracker"));
+    }
+    for (accel::v1::TrackerStatus& tracker : trackers) {
+      ACCEL_ASSIGN_OR_RETURN(const int64_t lag, CountMetricsAfter(tracker.last_sequence()));
+      tracker.set_lag_rows(lag);
+    }
+    return trackers;
+  }
+
   absl::StatusOr<int64_t> LastSequence() override {
     ACCEL_ASSIGN_OR_RETURN(SqliteStatement select, database_->Prepare(kSelectLastSequence));
     ACCEL_RETURN_IF_ERROR(select.Step().status());
@@ -64,6 +89,15 @@ class SqliteReader final : public Reader {
   }
 
  private:
+  absl::StatusOr<int64_t> CountMetricsAfter(int64_t after) {
+    ACCEL_ASSIGN_OR_RETURN(
+        SqliteStatement select,
+        database_->Prepare("SELECT count(*) FROM rows WHERE kind = ? AND sequence > ?"));
+    select.Bind(1, static_cast<int>(RowKind::kMetric)).Bind(2, after);
+    ACCEL_RETURN_IF_ERROR(select.Step().status());
+    return select.Int64(0);
+  }
+
   template <typename Record>
   absl::StatusOr<Rows<Record>> Read(int64_t after, ReadLimits limits) {
     // Without the transaction, a row of this kind that is committed between the two queries would

@@ -12,6 +12,7 @@
 #include "accel/internal/v1/supervisor.pb.h"
 #include "accel/v1/checkpoint.pb.h"
 #include "accel/v1/telemetry.pb.h"
+#include "accel/v1/tracking.pb.h"
 
 namespace accel::record {
 
@@ -53,6 +54,9 @@ class Reader {
 
   // Complete checkpoints, newest first.
   virtual absl::StatusOr<std::vector<accel::v1::Checkpoint>> ListCheckpoints() = 0;
+
+  // How each tracker stands, by name, with the rows of metrics that it has not got yet.
+  virtual absl::StatusOr<std::vector<accel::v1::TrackerStatus>> ListTrackers() = 0;
 
   // Greatest committed number; 0 for an empty record.
   virtual absl::StatusOr<int64_t> LastSequence() = 0;

@@ -24,6 +24,11 @@ constexpr const char* kMigrations[kSchemaVersion] = {R"sql(
   CREATE TABLE tracker_cursors (
     tracker TEXT PRIMARY KEY,
     sequence INTEGER NOT NULL);
+)sql",
+                                                      R"sql(
+  CREATE TABLE tracker_status (
+    tracker TEXT PRIMARY KEY,
+    payload BLOB NOT NULL);
 )sql"};
 
 }  // namespace

@@ -30,7 +30,7 @@ struct RowKindOf<accel::v1::EventRecord> {
 inline constexpr char kSelectLastSequence[] = "SELECT max(sequence) FROM rows";
 
 // Newest version of the schema that this program knows.
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // Creates the tables or brings them up to date; see SqliteDatabase::Migrate.
 absl::Status MigrateRecord(SqliteDatabase* database);

@@ -44,4 +44,22 @@ absl::Status TrackerCursors::Set(absl::string_view tracker, int64_t sequence) {
   return replace.BindText(1, tracker).Bind(2, sequence).Run();
 }
 
+absl::StatusOr<std::optional<accel::v1::TrackerStatus>> TrackerCursors::GetStatus(
+    absl::string_view tracker) {
+  ACCEL_ASSIGN_OR_RETURN(
+      SqliteStatement select,
+      database_->Prepare("SELECT payload FROM tracker_status WHERE tracker = ?"));
+  ACCEL_ASSIGN_OR_RETURN(const bool found, select.BindText(1, tracker).Step());
+  accel::v1::TrackerStatus status;
+  if (!found || !status.ParseFromString(std::string(select.Blob(0)))) return std::nullopt;
+  return status;
+}
+
+absl::Status TrackerCursors::SetStatus(const accel::v1::TrackerStatus& status) {
+  ACCEL_ASSIGN_OR_RETURN(
+      SqliteStatement replace,
+      database_->Prepare("INSERT OR REPLACE INTO tracker_status (tracker, payload) VALUES (?, ?)"));
+  return replace.BindText(1, status.name()).BindBlob(2, status.SerializeAsString()).Run();
+}
+
 }  // namespace accel::record

@@ -76,14 +76,14 @@ absl::StatusOr<EventFile> EventFile::Create(const fs::path& folder, absl::string
   const int64_t seconds = std::max(absl::ToUnixSeconds(now), newest + 1);
   EventFile file(folder / absl::StrFormat("%s%010d.%s.%d.%d%s", kNamePrefix, seconds, HostName(),
                                           getpid(), next_number.fetch_add(1), suffix));
-  Fd fd(open(file.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.valid()) return ErrnoStatus("cannot create", file.path_, errno);
+  Fd fd(open(file.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return ErrnoStatus("cannot create", file.path(), errno);
   Event version;
   version.set_wall_time(WallSeconds(now));
   version.set_file_version("brain.Event:2");
   file.Add(version);
   const absl::Status written = file.Flush();
-  if (!written.ok()) unlink(file.path_.c_str());
+  if (!written.ok()) unlink(file.path().c_str());
   ACCEL_RETURN_IF_ERROR(written);
   return file;
 }
@@ -93,29 +93,7 @@ void EventFile::Add(const Event& event) { buffer_ += FrameEvent(event); }
 absl::Status EventFile::Flush() {
   const std::string pending = std::move(buffer_);
   buffer_.clear();
-  if (pending.empty()) return absl::OkStatus();
-  Fd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.valid()) return ErrnoStatus("cannot open", path_, errno);
-  ssize_t written = 0;
-  do {
-    written = pwrite(fd.get(), pending.data(), pending.size(), size_);
-  } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(pending.size())) {
-    size_ += written;
-    return absl::OkStatus();
-  }
-  // A short write means that the disk is full. Readers never get past a torn record, so it is cut
-  // off; if even that fails the next Flush writes over it, at the same place.
-  const int error = written < 0 ? errno : ENOSPC;
-  if (ftruncate(fd.get(), size_) != 0) return ErrnoStatus("cannot cut back", path_, errno);
-  return ErrnoStatus("cannot write", path_, error);
-}
-
-absl::Status EventFile::Sync() {
-  Fd fd(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.valid()) return ErrnoStatus("cannot open", path_, errno);
-  if (fsync(fd.get()) != 0) return ErrnoStatus("cannot sync", path_, errno);
-  return absl::OkStatus();
+  return file_.Append(pending);
 }
 
 }  // namespace accel::tracking

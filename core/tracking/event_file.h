@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "accel/internal/v1/tensorboard.pb.h"
+#include "core/tracking/append_file.h"
 
 namespace accel::tracking {
 
@@ -42,16 +43,14 @@ class EventFile {
   absl::Status Flush();
 
   // Puts what was flushed on the disk.
-  absl::Status Sync();
+  absl::Status Sync() { return file_.Sync(); }
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  explicit EventFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit EventFile(std::filesystem::path path) : file_(std::move(path), 0) {}
 
-  std::filesystem::path path_;
-  // Where the last whole record ends.
-  off_t size_ = 0;
+  AppendFile file_;
   std::string buffer_;
 };
 

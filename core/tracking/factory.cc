@@ -5,7 +5,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/errors.h"
+#include "core/tracking/clearml/make.h"
+#include "core/tracking/comet/make.h"
+#include "core/tracking/custom/custom_tracker.h"
+#include "core/tracking/mlflow/mlflow_tracker.h"
+#include "core/tracking/swanlab/make.h"
 #include "core/tracking/tensorboard_tracker.h"
+#include "core/tracking/trackio/trackio_tracker.h"
+#include "core/tracking/wandb/wandb_tracker.h"
 
 namespace accel::tracking {
 namespace {
@@ -34,7 +41,21 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTensorBoard(const accel::v1::Tensor
 
 absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
                                                      const TrackerContext& context) {
-  if (spec.has_tensorboard()) return MakeTensorBoard(spec.tensorboard(), context);
+  using accel::v1::TrackerSpec;
+  switch (spec.tracker_case()) {
+    case TrackerSpec::kTensorboard:
+      return MakeTensorBoard(spec.tensorboard(), context);
+    case TrackerSpec::kWandb:
+      return WandBTracker::Make(spec.wandb(), context);
+    case TrackerSpec::kTrackio:
+      return TrackioTracker::Make(spec.trackio(), context);
+    case TrackerSpec::kMlflow:
+      return MLflowTracker::Make(spec.mlflow(), context);
+    case TrackerSpec::kCustom:
+      return CustomTracker::Make(spec.custom(), context);
+    default:
+      break;
+  }
   const google::protobuf::OneofDescriptor* kinds = spec.GetDescriptor()->FindOneofByName("tracker");
   const google::protobuf::FieldDescriptor* kind =
       spec.GetReflection()->GetOneofFieldDescriptor(spec, kinds);
@@ -42,6 +63,26 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpe
   FieldViolations violations;
   violations.Add("tracking.trackers", "holds a tracker of no kind, one of its fields must be set");
   return violations.ToStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
+    const accel::v1::TrackerSpec& spec, const TrackerContext& context) {
+  using accel::v1::TrackerSpec;
+  switch (spec.tracker_case()) {
+    case TrackerSpec::kSwanlab:
+      return swanlab::MakeTrackers(spec.swanlab(), context);
+    case TrackerSpec::kCometMl:
+      return comet::MakeTrackers(spec.comet_ml(), context);
+    case TrackerSpec::kClearml:
+      return clearml::MakeTrackers(spec.clearml(), context);
+    default:
+      break;
+  }
+  absl::StatusOr<std::unique_ptr<Tracker>> tracker = MakeTracker(spec, context);
+  if (!tracker.ok()) return tracker.status();
+  std::vector<std::unique_ptr<Tracker>> trackers;
+  trackers.push_back(*std::move(tracker));
+  return trackers;
 }
 
 absl::Duration BatchDelay(const accel::v1::TrackerSpec& spec) {

@@ -48,7 +48,11 @@ class FeedWorker {
   absl::Status Call(absl::FunctionRef<absl::Status(Tracker&)> call) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteProgress(Progress progress) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteFailure(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status AnnounceRepeat(const RewindFilter::Repeat& repeat);
   absl::Duration Backoff(int64_t failures);
+  // Writes the status into the record, where it has changed and not too often.
+  void KeepStatus(bool now) ABSL_LOCKS_EXCLUDED(mutex_);
+  accel::v1::TrackerStatus Status() ABSL_LOCKS_EXCLUDED(mutex_);
   void Warn(std::string message, int64_t failures) ABSL_LOCKS_EXCLUDED(callback_mutex_);
 
   const std::unique_ptr<Tracker> tracker_;
@@ -58,7 +62,15 @@ class FeedWorker {
   // Of the thread alone.
   FeedSource source_;
   bool started_ = false;
+  // The configuration, by this process.
+  bool told_ = false;
   std::minstd_rand random_;
+  std::optional<int64_t> announced_repeat_;
+  accel::v1::TrackerStatus kept_;
+  absl::Duration kept_at_ = -absl::InfiniteDuration();
+  std::string last_error_text_;
+  absl::Time last_error_time_;
+  absl::Time last_success_time_;
 
   mutable absl::Mutex mutex_;
   absl::CondVar changed_ ABSL_GUARDED_BY(mutex_);

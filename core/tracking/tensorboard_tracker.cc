@@ -57,6 +57,14 @@ absl::Status TensorBoardTracker::Start(std::optional<int64_t> resume_step) {
   return RunIn("").status();
 }
 
+absl::Status TensorBoardTracker::OnRewind(int64_t step) {
+  ACCEL_RETURN_IF_ERROR(FlushAll());
+  // New files: only a file's first record voids what others hold.
+  runs_.clear();
+  resume_step_ = step;
+  return RunIn("").status();
+}
+
 absl::Status TensorBoardTracker::StoreInitConfiguration(const ConfigMap& values) {
   ACCEL_RETURN_IF_ERROR(files_->WriteDurably(options_.folder / "hparams.yml", HParamsYaml(values)));
   ACCEL_ASSIGN_OR_RETURN(TensorBoardRun * main, RunIn(""));

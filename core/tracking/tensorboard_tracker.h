@@ -41,7 +41,11 @@ class TensorBoardTracker final : public Tracker {
   absl::string_view name() const override { return "tensorboard"; }
   bool requires_logging_directory() const override { return true; }
 
+  Rewind rewind() const override { return Rewind::kVoids; }
+  std::string location() const override { return options_.folder.string(); }
+
   absl::Status Start(std::optional<int64_t> resume_step) override;
+  absl::Status OnRewind(int64_t step) override;
   absl::Status StoreInitConfiguration(const ConfigMap& values) override;
   absl::Status Log(const std::vector<LogCall>& calls) override;
   absl::Status Finish(RunOutcome outcome) override;

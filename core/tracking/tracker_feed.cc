@@ -26,6 +26,7 @@ absl::Status TrackerFeed::Finish(RunOutcome outcome, absl::Duration timeout) {
   EndThread();
   if (finished) return result_.emplace(absl::OkStatus());
   const FeedSnapshot snapshot = worker_->Snapshot();
+  if (snapshot.stopped) return result_.emplace(snapshot.last_error);
   return result_.emplace(absl::DeadlineExceededError(absl::StrCat(
       "tracker ", snapshot.name, " did not finish within ", absl::FormatDuration(timeout),
       ", it has the rows up to ", snapshot.last_sequence,

@@ -32,6 +32,10 @@ struct FeedOptions {
   // min(max_backoff, first_backoff * 2^(n-1)).
   absl::Duration first_backoff = absl::Milliseconds(500);
   absl::Duration max_backoff = absl::Minutes(1);
+  // What must not be seen is taken out of every text that leaves the feed. Must be thread-safe.
+  std::function<std::string(absl::string_view)> redact = [](absl::string_view text) {
+    return std::string(text);
+  };
 };
 
 // Something for the job's events.
@@ -60,6 +64,8 @@ struct FeedSnapshot {
   absl::Status last_error;
   // Whether the tracker's Finish has succeeded.
   bool finished = false;
+  // Whether the feed has given up after a permanent error; the rows are kept.
+  bool stopped = false;
 };
 
 class FeedWorker;
@@ -67,8 +73,9 @@ class FeedWorker;
 // The thread that feeds one tracker from the job's record, from the tracker's cursor in that record
 // on: Start at the first row, StoreInitConfiguration once in the job's life, Log in batches, the
 // cursor advanced after each. Of what fails nothing is lost: the rows stay in the record and are
-// handed over again after a wait, at least once each. Nothing but this thread ever waits for the
-// tracker.
+// handed over again after a wait, at least once each; after an error that repeating cannot mend
+// (IsPermanent) the feed stops and a later one goes on. How it stands is kept in the record too
+// (accel.v1.TrackerStatus). Nothing but this thread ever waits for the tracker.
 //
 // Thread-safe.
 class TrackerFeed {
@@ -91,7 +98,8 @@ class TrackerFeed {
   void Notify(int64_t sequence);
 
   // Hands over the rows that are left, without waits for a batch, then the tracker's Finish, and
-  // ends the thread. DEADLINE_EXCEEDED when that was not done within `timeout`: the rows are kept
+  // ends the thread. The feed's error when it has stopped; DEADLINE_EXCEEDED when that was not done
+  // within `timeout`: the rows are kept
   // and a later feed goes on with them; a thread that is still in a call of the tracker is left
   // behind and ends when the call returns. Later calls return the first one's result.
   absl::Status Finish(RunOutcome outcome, absl::Duration timeout);

@@ -26,6 +26,7 @@
 #include "server/daemon/profile_service.h"
 #include "server/daemon/state_lock.h"
 #include "server/daemon/telemetry_service.h"
+#include "server/daemon/tracker_service.h"
 #include "spdlog/spdlog.h"
 
 namespace accel::daemon {
@@ -114,7 +115,12 @@ class RunningDaemon final : public Daemon {
     launch.supervisor_path = options_.supervisor;
     launch.worker_path = options_.worker;
     launch.data_roots = options_.data_roots;
+    launch.rendezvous_networks = options_.rendezvous_networks;
+    launch.rendezvous_root = options_.rendezvous_root;
     launch.worker_environment = options_.worker_env;
+    launch.secrets_file = options_.secrets_file;
+    launch.tracker_environment = options_.tracker_env;
+    launch.custom_trackers = options_.custom_trackers;
     launcher_ = std::make_unique<SupervisorLauncher>(std::move(launch), &ProcessLauncher::Real(),
                                                      &FileSystem::Real());
     JobManagerConfig config;
@@ -143,10 +149,17 @@ class RunningDaemon final : public Daemon {
     limits.max_world_size = options_.max_world_size;
     limits.cuda_devices = CountCudaDevices();
     limits.data_roots = options_.data_roots;
+    limits.rendezvous_networks = options_.rendezvous_networks;
     accel::v1::Node node = DescribeNode(options_, start_time_);
     node.set_metrics_address(metrics_address_);
 
-    job_service_ = std::make_unique<JobService>(&environment_, std::move(limits));
+    config::TrackerNode trackers;
+    trackers.environment = options_.tracker_env;
+    trackers.custom = options_.custom_trackers;
+    trackers.urls = options_.tracker_urls;
+    job_service_ = std::make_unique<JobService>(&environment_, std::move(limits),
+                                                std::move(trackers), options_.secrets_file);
+    tracker_service_ = std::make_unique<TrackerService>(&environment_, launcher_.get());
     telemetry_service_ = std::make_unique<TelemetryService>(hub_.get());
     checkpoint_service_ = std::make_unique<CheckpointService>(&environment_);
     node_service_ = std::make_unique<NodeService>(&environment_, std::move(node));
@@ -154,7 +167,8 @@ class RunningDaemon final : public Daemon {
     ACCEL_ASSIGN_OR_RETURN(
         server_, ApiServer::Start(options_.listen, {job_service_.get(), telemetry_service_.get(),
                                                     checkpoint_service_.get(), node_service_.get(),
-                                                    profile_service_.get()}));
+                                                    profile_service_.get(),
+                                                    tracker_service_.get()}));
     node_service_->SetListenAddresses(server_->addresses());
     return absl::OkStatus();
   }
@@ -198,6 +212,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<CheckpointService> checkpoint_service_;
   std::unique_ptr<NodeService> node_service_;
   std::unique_ptr<ProfileService> profile_service_;
+  std::unique_ptr<TrackerService> tracker_service_;
   std::unique_ptr<ApiServer> server_;
 };
 

@@ -1,5 +1,6 @@
 #include "server/daemon/job_changes.h"
 
+#include "core/config/job_spec.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/daemon/job_store.h"
 #include "server/daemon/paging.h"
@@ -11,7 +12,7 @@ using accel::v1::Failure;
 using accel::v1::Job;
 
 int RanksOf(const Job& job) {
-  return job.spec().has_num_processes() ? job.spec().num_processes() : 1;
+  return config::ProcessesPerMachine(job.spec());
 }
 
 Job WithEtag(Job job) {

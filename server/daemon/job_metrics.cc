@@ -44,6 +44,9 @@ JobFamilies::JobFamilies(prometheus::Registry* registry) {
   gauge("train/loss", "accel_train_loss", "Newest training loss, mean over ranks.");
   gauge("train/grad_norm", "accel_grad_norm", "Newest gradient norm before clipping.");
   gauge("train/learning_rate", "accel_learning_rate", "Newest learning rate.");
+  gauge("train/loss_scale", "accel_loss_scale", "Newest scale of the loss with fp16.");
+  gauge("train/skipped_steps", "accel_skipped_steps",
+        "Steps of the job skipped because gradients overflowed.");
   gauge("train/epoch", "accel_epoch", "Epoch of the newest step, from 0.");
   gauge("eval/loss", "accel_eval_loss", "Newest evaluation loss.");
   gauge("eval/accuracy", "accel_eval_accuracy", "Newest evaluation accuracy, 0 to 1.");

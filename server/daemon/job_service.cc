@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/secrets_file.h"
 #include "core/base/status_macros.h"
 #include "core/config/accelerator.h"
 #include "server/daemon/checkpoints.h"
@@ -51,12 +52,26 @@ std::string FilterOf(const accel::v1::ListJobsRequest& request) {
 
 }  // namespace
 
+config::ResolvedTracking JobService::ResolveTracking(const accel::v1::TrackingSpec& tracking,
+                                                     FieldViolations* violations) const {
+  config::TrackerNode node = trackers_;
+  if (!secrets_file_.empty()) {
+    const auto secrets = ReadSecretsFile(secrets_file_);
+    if (!secrets.ok()) spdlog::warn("no secrets: {}", std::string(secrets.status().message()));
+    if (secrets.ok()) {
+      for (const auto& [name, value] : *secrets) node.secret_names.insert(name);
+    }
+  }
+  return config::ResolveTracking(tracking, node, "tracking", violations);
+}
+
 absl::Status JobService::Create(const accel::v1::CreateJobRequest& request, Job* response) {
   FieldViolations violations;
   ValidateJobId(request.job_id(), &violations);
   ValidateRequestId(request.request_id(), &violations);
   config::ValidateJobSpec(request.spec(), limits_, &violations);
   ValidateResume(request.spec(), environment_->jobs->jobs_dir(), &violations);
+  const config::ResolvedTracking tracking = ResolveTracking(request.spec().tracking(), &violations);
   ACCEL_RETURN_IF_ERROR(violations.ToStatus());
   const std::string device = request.spec().has_device() ? request.spec().device() : "cpu";
   ACCEL_ASSIGN_OR_RETURN(const config::ResolvedAccelerator resolved,
@@ -65,6 +80,9 @@ absl::Status JobService::Create(const accel::v1::CreateJobRequest& request, Job*
   *job.mutable_spec() = request.spec();
   *job.mutable_resolved_accelerator() = resolved.resolved;
   for (const std::string& warning : resolved.warnings) job.add_warnings(warning);
+  if (request.spec().has_tracking()) *job.mutable_resolved_tracking() = tracking.tracking;
+  for (const std::string& warning : tracking.warnings) job.add_warnings(warning);
+  for (const std::string& warning : config::JobWarnings(job.spec())) job.add_warnings(warning);
   if (!request.job_id().empty()) job.set_name(JobName(request.job_id()));
   if (request.validate_only()) {
     ACCEL_ASSIGN_OR_RETURN(*response, environment_->jobs->Preview(std::move(job)));

@@ -1,8 +1,11 @@
 #ifndef ACCEL_SERVER_DAEMON_JOB_SERVICE_H_
 #define ACCEL_SERVER_DAEMON_JOB_SERVICE_H_
 
+#include <filesystem>
+
 #include "accel/v1/job.grpc.pb.h"
 #include "core/config/job_spec.h"
+#include "core/config/tracking_resolve.h"
 #include "server/daemon/service_environment.h"
 
 namespace accel::daemon {
@@ -10,8 +13,13 @@ namespace accel::daemon {
 // accel.v1.JobService over a JobManager.
 class JobService final : public accel::v1::JobService::CallbackService {
  public:
-  JobService(ServiceEnvironment* environment, config::NodeLimits limits)
-      : environment_(environment), limits_(std::move(limits)) {}
+  // The names in `secrets_file` are read for each new job: secrets may come and go.
+  JobService(ServiceEnvironment* environment, config::NodeLimits limits,
+             config::TrackerNode trackers, std::filesystem::path secrets_file)
+      : environment_(environment),
+        limits_(std::move(limits)),
+        trackers_(std::move(trackers)),
+        secrets_file_(std::move(secrets_file)) {}
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context,
                                       const accel::v1::CreateJobRequest* request,
@@ -42,8 +50,13 @@ class JobService final : public accel::v1::JobService::CallbackService {
   absl::Status Cancel(const accel::v1::CancelJobRequest& request, accel::v1::Job* response);
   absl::Status Delete(const accel::v1::DeleteJobRequest& request);
 
+  config::ResolvedTracking ResolveTracking(const accel::v1::TrackingSpec& tracking,
+                                           FieldViolations* violations) const;
+
   ServiceEnvironment* const environment_;
   const config::NodeLimits limits_;
+  const config::TrackerNode trackers_;
+  const std::filesystem::path secrets_file_;
 };
 
 }  // namespace accel::daemon

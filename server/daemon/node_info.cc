@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "core/base/secrets_file.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace accel::daemon {
@@ -48,6 +49,16 @@ accel::v1::Node DescribeNode(const DaemonOptions& options, absl::Time start_time
     root->set_name(name);
     root->set_path(path.string());
   }
+  if (!options.secrets_file.empty()) {
+    if (const auto secrets = ReadSecretsFile(options.secrets_file); secrets.ok()) {
+      for (const auto& [name, value] : *secrets) node.add_secret_names(name);
+    }
+  }
+  for (const auto& [name, url] : options.custom_trackers) node.add_custom_trackers(name);
+  for (const std::string& network : options.rendezvous_networks) {
+    node.add_rendezvous_networks(network);
+  }
+  node.set_rendezvous_root(options.rendezvous_root.string());
   return node;
 }
 

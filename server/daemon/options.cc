@@ -10,8 +10,14 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "core/base/ip_address.h"
+#include "core/base/secrets_file.h"
 #include "core/base/status_macros.h"
+#include "core/config/tracking_resolve.h"
 #include "server/daemon/grpc_status.h"
 
 namespace accel::daemon {
@@ -31,6 +37,12 @@ struct Flags {
   std::string supervisor;
   std::string worker;
   std::vector<std::string> worker_env;
+  std::string secrets_file;
+  std::vector<std::string> tracker_env;
+  std::vector<std::string> tracker_urls;
+  std::vector<std::string> custom_trackers;
+  std::vector<std::string> rendezvous_networks;
+  std::string rendezvous_root;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -70,6 +82,22 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--worker_env", flags->worker_env,
                   "NAME=value in the environment of the workers, which otherwise holds only PATH, "
                   "HOME, TMPDIR, LANG, LC_ALL and TZ; may be repeated");
+  app->add_option("--secrets_file", flags->secrets_file,
+                  "file of NAME=value lines (mode 0600) with the keys that trackers may use");
+  app->add_option("--tracker_env", flags->tracker_env,
+                  "NAME=value of a tracker's own environment variable (MLFLOW_TRACKING_URI, ...), "
+                  "for what a job leaves open; may be repeated");
+  app->add_option("--tracker_url", flags->tracker_urls,
+                  "address that a job may name for a tracker that uses a secret, beside those in "
+                  "--tracker_env and the public services; may be repeated");
+  app->add_option("--custom_tracker", flags->custom_trackers,
+                  "name=address of a tracker that takes JSON lines by HTTP; may be repeated");
+  app->add_option("--rendezvous_network", flags->rendezvous_networks,
+                  "network, ip/bits, in which jobs may meet other machines; what they say there is "
+                  "neither encrypted nor authenticated; may be repeated (default: loopback only)");
+  app->add_option("--rendezvous_root", flags->rendezvous_root,
+                  "folder of the files of init_method file:///name, for jobs of several machines "
+                  "one that all of them mount (default: <state_dir>/rendezvous)");
 }
 
 absl::Status Wrong(absl::string_view flag, absl::string_view value, absl::string_view why) {
@@ -105,6 +133,37 @@ absl::Status AddDataRoot(const std::string& text, DaemonOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status AddTrackers(const Flags& flags, DaemonOptions* options) {
+  if (!flags.secrets_file.empty()) {
+    options->secrets_file = fs::absolute(flags.secrets_file);
+    const auto secrets = ReadSecretsFile(options->secrets_file);
+    if (!secrets.ok()) {
+      return Wrong("secrets_file", flags.secrets_file, secrets.status().message());
+    }
+  }
+  for (const std::string& text : flags.tracker_env) {
+    ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("tracker_env", text));
+    const std::set<std::string>& known = config::TrackerVariables();
+    if (known.count(pair.first) == 0) {
+      return Wrong("tracker_env", pair.first,
+                   absl::StrCat("must be one of ", absl::StrJoin(known, ", "),
+                                "; keys and passwords belong into --secrets_file"));
+    }
+    options->tracker_env[pair.first] = pair.second;
+  }
+  for (const std::string& url : flags.tracker_urls) {
+    options->tracker_urls.emplace(absl::StripSuffix(url, "/"));
+  }
+  for (const std::string& text : flags.custom_trackers) {
+    ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("custom_tracker", text));
+    const bool http =
+        absl::StartsWith(pair.second, "http://") || absl::StartsWith(pair.second, "https://");
+    if (!http) return Wrong("custom_tracker", text, "the address must start with http(s)://");
+    options->custom_trackers[pair.first] = pair.second;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckProgram(absl::string_view flag, const fs::path& path) {
   if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
   return Wrong(flag, path.string(), "is no program that can be run");
@@ -133,6 +192,17 @@ absl::StatusOr<DaemonOptions> ToOptions(const Flags& flags, const fs::path& exec
   for (const std::string& text : flags.worker_env) {
     ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("worker_env", text));
     options.worker_env[pair.first] = pair.second;
+  }
+  ACCEL_RETURN_IF_ERROR(AddTrackers(flags, &options));
+  for (const std::string& text : flags.rendezvous_networks) {
+    const auto network = IpNetwork::Parse(text);
+    if (!network.ok()) return Wrong("rendezvous_network", text, network.status().message());
+  }
+  options.rendezvous_networks = flags.rendezvous_networks;
+  options.rendezvous_root = flags.rendezvous_root.empty() ? options.state_dir / "rendezvous"
+                                                          : fs::path(flags.rendezvous_root);
+  if (!options.rendezvous_root.is_absolute()) {
+    return Wrong("rendezvous_root", flags.rendezvous_root, "must be an absolute path");
   }
   options.max_world_size =
       flags.max_world_size > 0 ? flags.max_world_size : std::max(2, UsableCores());

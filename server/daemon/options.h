@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,19 @@ struct DaemonOptions {
   std::filesystem::path worker;
   // What the workers find in their environment.
   std::map<std::string, std::string> worker_env;
+  // The node's secrets, see ReadSecretsFile; empty for none.
+  std::filesystem::path secrets_file;
+  // Settings of trackers under the names of their environment variables.
+  std::map<std::string, std::string> tracker_env;
+  // Addresses that jobs may send secrets to.
+  std::set<std::string> tracker_urls;
+  // Addresses of custom trackers by name.
+  std::map<std::string, std::string> custom_trackers;
+
+  // Networks, `<ip>/<bits>`, in which the rendezvous of a job may lie beside loopback.
+  std::vector<std::string> rendezvous_networks;
+  // Folder of the files of `init_method: file:///name`.
+  std::filesystem::path rendezvous_root = "/var/lib/accel/rendezvous";
 
   // Not a flag: after this long without a message a following stream sends its progress.
   absl::Duration stream_idle_interval = absl::Seconds(5);

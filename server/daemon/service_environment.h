@@ -43,16 +43,16 @@ struct ServiceEnvironment {
   std::atomic<bool> draining = false;
 };
 
-// Handles a unary call on the pool: `handler` gets no arguments and returns an absl::Status, after
+// Handles a unary call on `pool`: `handler` gets no arguments and returns an absl::Status, after
 // which the response must be complete. Every error becomes an answer through ToGrpcStatus.
 // `audited` is the name of the resource that the call would change; empty for calls that only read.
 template <typename Handler>
-grpc::ServerUnaryReactor* RunUnary(ServiceEnvironment* environment,
-                                   grpc::CallbackServerContext* context, absl::string_view method,
-                                   std::function<std::string()> audited, Handler handler) {
+grpc::ServerUnaryReactor* RunUnaryOn(WorkPool* pool, ServiceEnvironment* environment,
+                                     grpc::CallbackServerContext* context, absl::string_view method,
+                                     std::function<std::string()> audited, Handler handler) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const absl::Duration start = environment->clock->Monotonic();
-  environment->pool->Submit([=, audited = std::move(audited), handler = std::move(handler)] {
+  pool->Submit([=, audited = std::move(audited), handler = std::move(handler)] {
     const absl::Status status = environment->draining ? Draining() : handler();
     if (audited != nullptr) {
       const std::string outcome =
@@ -68,6 +68,15 @@ grpc::ServerUnaryReactor* RunUnary(ServiceEnvironment* environment,
     reactor->Finish(ToGrpcStatus(status));
   });
   return reactor;
+}
+
+// The same on the pool that all services share, for what does not wait.
+template <typename Handler>
+grpc::ServerUnaryReactor* RunUnary(ServiceEnvironment* environment,
+                                   grpc::CallbackServerContext* context, absl::string_view method,
+                                   std::function<std::string()> audited, Handler handler) {
+  return RunUnaryOn(environment->pool, environment, context, method, std::move(audited),
+                    std::move(handler));
 }
 
 }  // namespace accel::daemon

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "accel/internal/v1/supervisor.pb.h"
 #include "accel/v1/job.pb.h"
 #include "core/base/files.h"
 #include "core/base/process.h"
@@ -19,8 +22,14 @@ struct LaunchConfig {
   std::filesystem::path supervisor_path;
   std::filesystem::path worker_path;
   std::map<std::string, std::filesystem::path> data_roots;
+  std::vector<std::string> rendezvous_networks;
+  std::filesystem::path rendezvous_root;
   // What the operator lets through to the workers.
   std::map<std::string, std::string> worker_environment;
+  // See DaemonOptions.
+  std::filesystem::path secrets_file;
+  std::map<std::string, std::string> tracker_environment;
+  std::map<std::string, std::string> custom_trackers;
 };
 
 // A supervisor that was started.
@@ -42,7 +51,15 @@ class SupervisorLauncher {
   // checkpoint to start from being gone is NOT_FOUND.
   absl::StatusOr<LaunchedSupervisor> Launch(const accel::v1::Job& job);
 
+  // Starts the process that sends what an ended job's trackers have not got, for at most `timeout`,
+  // with the node's settings of today. The caller reaps it.
+  absl::StatusOr<pid_t> LaunchTrackerSync(const std::string& job_id, absl::Duration timeout);
+
  private:
+  void AddTrackerSettings(accel::internal::v1::JobLaunch* launch) const;
+  absl::StatusOr<pid_t> Spawn(const std::filesystem::path& job_dir,
+                              const std::vector<std::string>& arguments);
+
   const LaunchConfig config_;
   ProcessLauncher* const processes_;
   FileSystem* const files_;

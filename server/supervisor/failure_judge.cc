@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/process.h"
 
 namespace accel::supervisor {
@@ -70,6 +71,10 @@ void FailureJudge::OnExit(const RankExit& exit) {
   failures_.push_back(std::move(failure));
 }
 
+void FailureJudge::OnSilence(int rank, int64_t step) {
+  if (!Knows(rank)) silent_.push_back(absl::StrCat("rank ", rank, " ", AtStep(step)));
+}
+
 std::optional<Failure> FailureJudge::Verdict() const {
   if (failures_.empty()) return std::nullopt;
   auto first = std::find_if(failures_.begin(), failures_.end(), [](const Failure& failure) {
@@ -77,6 +82,10 @@ std::optional<Failure> FailureJudge::Verdict() const {
   });
   if (first == failures_.end()) first = failures_.begin();
   Failure verdict = *first;
+  if (verdict.cause() == Failure::COLLECTIVE && !silent_.empty()) {
+    verdict.set_message(
+        absl::StrCat(verdict.message(), "; no word from ", absl::StrJoin(silent_, ", ")));
+  }
   for (auto it = failures_.begin(); it != failures_.end() && verdict.later_size() < kMaxLater;
        ++it) {
     if (it != first) verdict.add_later(it->message());

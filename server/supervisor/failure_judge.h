@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "accel/internal/v1/worker.pb.h"
@@ -34,6 +35,10 @@ class FailureJudge {
   // A rank's process ended by itself. No failure when it had finished and exited with 0.
   void OnExit(const RankExit& exit);
 
+  // The time to show a cause is over and the rank, which has not finished, has begun `step`. Where
+  // the verdict is a failed collective, the ranks that did not fail are the ones it waited for.
+  void OnSilence(int rank, int64_t step);
+
   bool failed() const { return !failures_.empty(); }
   // Ranks that failed so far.
   int failed_ranks() const { return static_cast<int>(failures_.size()); }
@@ -46,6 +51,8 @@ class FailureJudge {
 
   // As they came, one for each rank.
   std::vector<accel::v1::Failure> failures_;
+  // Ranks that did not fail, in words.
+  std::vector<std::string> silent_;
 };
 
 }  // namespace accel::supervisor

@@ -1,8 +1,11 @@
 #include "server/supervisor/job_record.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "spdlog/spdlog.h"
 
@@ -19,6 +22,7 @@ using accel::v1::Failure;
 using accel::v1::Job;
 using accel::v1::LogRecord;
 using accel::v1::MetricRecord;
+using accel::v1::ProcessGroupInfo;
 using accel::v1::Progress;
 using google::protobuf::Timestamp;
 using google::protobuf::util::TimeUtil;
@@ -103,6 +107,19 @@ void JobRecord::BeginTraining(const Progress& progress) {
   PublishStatus();
 }
 
+void JobRecord::AddProcessGroup(const ProcessGroupInfo& group) {
+  // In the order of devices' names, whatever the map's.
+  const std::map<std::string, std::string> backends(group.backends().begin(),
+                                                    group.backends().end());
+  EventRecord event = NewEvent(absl::StrCat(
+      "process group of ", group.world_size(),
+      " ranks: ", absl::StrJoin(backends, ", ", absl::PairFormatter(" by ")), ", store ",
+      group.store(), ", timeout ", absl::FormatDuration(absl::Seconds(group.timeout_seconds()))));
+  *event.mutable_process_group() = group;
+  buffer_.Add(std::move(event));
+  CommitSoon();
+}
+
 void JobRecord::SetProgress(int64_t step, int64_t epoch) {
   status_.mutable_progress()->set_step(step);
   status_.mutable_progress()->set_epoch(epoch);
@@ -135,6 +152,21 @@ void JobRecord::AddLine(std::optional<int> rank, LogRecord::Source source, std::
   record.set_text(std::move(text));
   record.set_truncated(truncated);
   buffer_.Add(std::move(record));
+  CommitSoon();
+}
+
+void JobRecord::Note(std::string text) {
+  spdlog::info("{}", text);
+  AddLine(std::nullopt, LogRecord::SUPERVISOR, std::move(text), /*truncated=*/false);
+}
+
+void JobRecord::AddBatchSizeReduced(int from, int to) {
+  EventRecord event = NewEvent(
+      absl::StrCat("batch size ", from, " does not fit into memory: the next attempt has ", to));
+  event.mutable_batch_size_reduced()->set_from(from);
+  event.mutable_batch_size_reduced()->set_to(to);
+  spdlog::warn("{}", event.message());
+  buffer_.Add(std::move(event));
   CommitSoon();
 }
 

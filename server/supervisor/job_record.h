@@ -50,12 +50,16 @@ class JobRecord {
   void BeginAttempt(const accel::v1::Attempt& attempt);
   void EndAttempt(const std::optional<accel::v1::Failure>& failure);
   void BeginTraining(const accel::v1::Progress& progress);
+  void AddProcessGroup(const accel::v1::ProcessGroupInfo& group);
   void SetProgress(int64_t step, int64_t epoch);
   void SetEarlyStopped(const accel::v1::EarlyStopped& stopped);
   void AddMetrics(accel::v1::MetricRecord record);
   // Without a rank: a line of the supervisor.
   void AddLine(std::optional<int> rank, accel::v1::LogRecord::Source source, std::string text,
                bool truncated);
+  // A line of the supervisor, in its own log too.
+  void Note(std::string text);
+  void AddBatchSizeReduced(int from, int to);
   void AddWarning(const std::string& subject, absl::string_view message);
   void AddCheckpoint(const accel::v1::Checkpoint& checkpoint, double stall_seconds);
   void RemoveCheckpoint(const std::string& name);

@@ -14,6 +14,7 @@
 #include "server/supervisor/event_loop.h"
 #include "server/supervisor/out_of_memory.h"
 #include "server/supervisor/supervisor.h"
+#include "server/supervisor/tracker_sync.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -51,7 +52,7 @@ int RunJob(const std::filesystem::path& job_dir) {
   const accel::Fd signals = TakeSignals();
   accel::supervisor::SupervisorOptions options;
   options.job_dir = job_dir;
-  options.memory_events = accel::supervisor::OutOfMemoryCounter::OwnEventsFile();
+  options.attempt.memory_events = accel::supervisor::OutOfMemoryCounter::OwnEventsFile();
   accel::supervisor::EventLoop loop;
   auto supervisor = accel::supervisor::Supervisor::Open(loop, options);
   if (!supervisor.ok()) {
@@ -68,17 +69,30 @@ int RunJob(const std::filesystem::path& job_dir) {
   return (*supervisor)->ended() ? 0 : 1;
 }
 
+// 3 tells the daemon that another process has the job.
+int SyncTrackersOf(const std::filesystem::path& job_dir, double timeout_seconds) {
+  signal(SIGPIPE, SIG_IGN);
+  const absl::Status status =
+      accel::supervisor::SyncTrackers(job_dir, absl::Seconds(timeout_seconds));
+  if (status.ok()) return 0;
+  spdlog::error("trackers: {}", status.ToString());
+  return absl::IsFailedPrecondition(status) ? 3 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Runs one job of an Accel node; started by acceld.");
   std::string job_dir;
   app.add_option("--job_dir", job_dir, "The job's folder, which holds launch.pb")->required();
+  double sync_seconds = 0;
+  app.add_option("--sync_trackers", sync_seconds,
+                 "Sends what the ended job's trackers have not got, for at most this many seconds");
   CLI11_PARSE(app, argc, argv);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("supervisor"));
   spdlog::flush_on(spdlog::level::info);
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(job_dir, error);
   if (error || !LogInto(absolute)) return 1;
-  return RunJob(absolute);
+  return sync_seconds > 0 ? SyncTrackersOf(absolute, sync_seconds) : RunJob(absolute);
 }

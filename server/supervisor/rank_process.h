@@ -9,30 +9,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "accel/internal/v1/worker.pb.h"
 #include "accel/v1/telemetry.pb.h"
 #include "core/base/fd.h"
 #include "core/base/process.h"
 #include "server/supervisor/event_loop.h"
 #include "server/supervisor/line_splitter.h"
 #include "server/supervisor/message_connection.h"
+#include "server/supervisor/rank_handle.h"
 
 namespace accel::supervisor {
-
-// Learns what the workers do, in the loop's thread.
-class WorkerObserver {
- public:
-  virtual ~WorkerObserver() = default;
-  virtual void OnReport(int rank, const accel::internal::v1::WorkerReport& report) = 0;
-  virtual void OnLine(int rank, accel::v1::LogRecord::Source source, std::string text,
-                      bool truncated) = 0;
-  // The rank will report nothing more, though its process was not seen to end: OUT_OF_RANGE or
-  // UNAVAILABLE when it closed the channel, DATA_LOSS when it sent what is no message.
-  virtual void OnChannelEnd(int rank, const absl::Status& status) = 0;
-  // The process ended and is reaped; all that it reported and wrote has been handed over. The last
-  // call for this rank.
-  virtual void OnExit(int rank, int wait_status) = 0;
-};
 
 // What a rank's process is started with.
 struct RankOptions {
@@ -45,7 +30,7 @@ struct RankOptions {
 };
 
 // The process of one rank: its channel, its output and its end.
-class RankProcess {
+class RankProcess final : public RankHandle {
  public:
   // The process's numbers for its descriptors.
   static constexpr int kChannelFd = 3;
@@ -58,22 +43,17 @@ class RankProcess {
                                                             WorkerObserver& observer);
 
   // Kills and reaps a process that still runs.
-  ~RankProcess();
+  ~RankProcess() override;
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  int rank() const { return rank_; }
-  pid_t pid() const { return pid_; }
-  // Whether it has not been reaped yet.
-  bool running() const { return pidfd_.valid(); }
+  int rank() const override { return rank_; }
+  int64_t pid() const override { return pid_; }
+  bool running() const override { return pidfd_.valid(); }
 
-  // Never blocks. A message to a process that is gone is lost: its end is reported anyway.
-  void Send(const accel::internal::v1::ToWorker& message);
-
-  // The worker reads the end of its channel and exits.
-  void CloseChannel();
-  // SIGKILL, to this very process even if its number is used again.
-  void Kill();
+  void Send(const accel::internal::v1::ToWorker& message) override;
+  void CloseChannel() override;
+  void Kill() override;
 
  private:
   // A pipe from the process.

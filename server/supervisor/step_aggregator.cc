@@ -40,6 +40,12 @@ MetricRecord Merge(const std::map<int, StepReport>& reports) {
   SetNumber(&record, "train/learning_rate", first.learning_rate());
   SetNumber(&record, "train/epoch", static_cast<double>(first.epoch()));
   if (first.has_grad_norm()) SetNumber(&record, "train/grad_norm", first.grad_norm());
+  if (first.has_loss_scaling()) {
+    const auto& scaling = first.loss_scaling();
+    SetNumber(&record, "train/loss_scale", scaling.scale());
+    SetNumber(&record, "train/step_was_skipped", scaling.step_was_skipped() ? 1 : 0);
+    SetNumber(&record, "train/skipped_steps", static_cast<double>(scaling.skipped_steps()));
+  }
   SetNumber(&record, "perf/step_seconds", seconds);
   if (seconds > 0) {
     SetNumber(&record, "perf/samples_per_second", static_cast<double>(samples) / seconds);

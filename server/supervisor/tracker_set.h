@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "accel/v1/job.pb.h"
+#include "accel/internal/v1/supervisor.pb.h"
 #include "core/base/clock.h"
 #include "core/tracking/tracker.h"
 #include "core/tracking/tracker_feed.h"
+#include "core/tracking/tracker_settings.h"
 #include "server/supervisor/event_loop.h"
 
 namespace accel::supervisor {
@@ -30,8 +31,9 @@ class TrackerSet {
   // Waits for the bounded rest of a Finish.
   ~TrackerSet();
 
-  // Starts feeding the job's trackers from its record, which must exist.
-  void Start(const accel::v1::Job& job, const std::filesystem::path& job_dir,
+  // Starts feeding the job's trackers from its record, which must exist; those that have finished
+  // already are left alone.
+  void Start(const accel::internal::v1::JobLaunch& launch, const std::filesystem::path& job_dir,
              const std::filesystem::path& record);
 
   // Rows up to `sequence` are in the record.
@@ -42,6 +44,11 @@ class TrackerSet {
   void Finish(tracking::RunOutcome outcome, absl::Duration grace, std::function<void()> done);
 
  private:
+  tracking::TrackerSettings ReadSettings(const accel::internal::v1::JobLaunch& launch);
+  // A tracker that cannot be fed at all: says so in the events and the record.
+  void Refuse(const std::filesystem::path& record, const accel::v1::TrackerSpec& spec,
+              const absl::Status& why);
+
   struct NamedFeed {
     std::string subject;
     std::unique_ptr<tracking::TrackerFeed> feed;

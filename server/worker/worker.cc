@@ -2,6 +2,7 @@
 
 #include <c10/util/Logging.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -50,6 +51,15 @@ void LogError(absl::string_view text) {
   Exit(kExitLost);
 }
 
+// Private memory of this process, as JobSpec.memory_limit_bytes says.
+absl::Status LimitMemory(const StartAttempt& start) {
+  if (!start.spec().has_memory_limit_bytes()) return absl::OkStatus();
+  const auto bytes = static_cast<rlim_t>(start.spec().memory_limit_bytes());
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+  if (setrlimit(RLIMIT_DATA, &limit) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot limit memory to ", bytes, " bytes"));
+}
+
 class Worker {
  public:
   explicit Worker(Fd socket) : channel_(std::move(socket)), outbox_(channel_, Lost) {}
@@ -59,6 +69,7 @@ class Worker {
     if (const absl::Status received = channel_.Receive(&first); !received.ok()) Lost(received);
     if (!first.has_start()) Lost(absl::DataLossError("first message is not a start"));
     std::thread([this] { Control(); }).detach();
+    if (const absl::Status limited = LimitMemory(first.start()); !limited.ok()) Fail(limited);
     absl::StatusOr<Finished> finished = engine::RunTraining(first.start(), gate_, outbox_);
     if (finished.ok()) Conclude(*std::move(finished));
     Fail(finished.status());

@@ -77,7 +77,9 @@ def process_table():
 class Daemon:
     """One acceld with its state folder."""
 
-    def __init__(self, state_dir, data_root, *extra):
+    def __init__(self, state_dir, data_root, *extra, inside=()):
+        """`inside`: a command that runs the rest of its line elsewhere, as in a network namespace."""
+        self.inside = list(inside)
         self.state_dir = pathlib.Path(state_dir)
         self.data_root = pathlib.Path(data_root)
         self.extra = list(extra)
@@ -88,7 +90,7 @@ class Daemon:
         info_file.unlink(missing_ok=True)
         self.log = open(self.state_dir.parent / "acceld.log", "ab")
         self.process = subprocess.Popen(
-            [BIN / "acceld", "--state_dir", self.state_dir, "--listen", f"unix:{self.state_dir}/acceld.sock",
+            [*self.inside, BIN / "acceld", "--state_dir", self.state_dir, "--listen", f"unix:{self.state_dir}/acceld.sock",
              "--listen", "127.0.0.1:0", "--metrics_address", "127.0.0.1:0",
              "--data_root", f"data={self.data_root}", "--data_root", f"datasets={DATASETS}", *self.extra],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)

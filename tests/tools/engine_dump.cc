@@ -110,7 +110,8 @@ absl::Status DumpBatches(const Arguments& arguments) {
   for (size_t job = 0; job < arguments.jobs.size(); ++job) {
     ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
     ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
-                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots));
+                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots, {},
+                                            IgnoreIndex(spec.loss())));
     const Dataset& dataset = arguments.evaluation ? *data.evaluation : *data.train;
     for (int64_t rank = 0; rank < arguments.world_size; ++rank) {
       DataLoader loader(dataset, OptionsOf(spec, arguments, rank));
@@ -152,7 +153,7 @@ absl::Status DumpScaler(const Arguments& arguments) {
     optimizer->ZeroGrad();
     parameters.push_back(parameter.detach().clone());
     scales.push_back(scaler.scale());
-    trackers.push_back(scaler.growth_tracker());
+    trackers.push_back(scaler.Save().growth_tracker);
   }
   return WriteSafetensors(arguments.output,
                           {{"parameter", at::stack(parameters)},
@@ -161,8 +162,8 @@ absl::Status DumpScaler(const Arguments& arguments) {
                            {"stepped", torch::tensor(stepped, torch::kLong)}});
 }
 
-// `<job>`: the learning rate before each of `updates` optimizer steps. The schedule is taken up
-// anew in the middle.
+// `<job>`: the learning rate before each of `updates` optimizer steps; `<job>.momentum` the
+// momentum, where the schedule has one. The schedule is taken up anew in the middle.
 absl::Status DumpSchedules(const Arguments& arguments) {
   NamedTensors tensors;
   for (size_t job = 0; job < arguments.jobs.size(); ++job) {
@@ -175,11 +176,37 @@ absl::Status DumpSchedules(const Arguments& arguments) {
     Schedule first = make();
     Schedule second = make();
     std::vector<double> rates;
+    std::vector<double> momenta;
     for (int64_t i = 0; i < arguments.updates; ++i) {
       if (i == arguments.updates / 2) second.set_step(first.step());
       Schedule& schedule = i < arguments.updates / 2 ? first : second;
       rates.push_back(schedule.LearningRate());
+      if (const auto momentum = schedule.Momentum()) momenta.push_back(*momentum);
       schedule.Advance();
+    }
+    tensors.emplace_back(absl::StrCat(job), torch::tensor(rates, torch::kDouble));
+    if (momenta.empty()) continue;
+    tensors.emplace_back(absl::StrCat(job, ".momentum"), torch::tensor(momenta, torch::kDouble));
+  }
+  return WriteSafetensors(arguments.output, tensors);
+}
+
+// From `values`: `<job>`, the rate that a schedule that goes by a metric has after each of them. A
+// second schedule goes on from the first one's state in the middle.
+absl::Status DumpPlateaus(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
+  const at::Tensor values = inputs.front().second;
+  NamedTensors tensors;
+  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
+    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
+    ReduceOnPlateau first(spec.schedule().reduce_on_plateau(), arguments.base_rate);
+    ReduceOnPlateau second(spec.schedule().reduce_on_plateau(), arguments.base_rate);
+    std::vector<double> rates;
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      if (i == values.numel() / 2) second.Restore(first.state());
+      ReduceOnPlateau& plateau = i < values.numel() / 2 ? first : second;
+      plateau.Observe(values[i].item<double>());
+      rates.push_back(plateau.rate());
     }
     tensors.emplace_back(absl::StrCat(job), torch::tensor(rates, torch::kDouble));
   }
@@ -232,10 +259,56 @@ absl::Status DumpOptimizers(const Arguments& arguments) {
   return WriteSafetensors(arguments.output, tensors);
 }
 
+// From `x`, `y`, `parameter.a` and `parameter.b`: minimises the mean of (tanh(x a) b - y)^2 by
+// steps with a closure. `<job>.<step>.<name>` after each step and `<job>.losses`, the loss of each
+// evaluation, then `<job>.state.<slot>`. At `resume_at` another optimizer goes on from the first
+// one's state.
+absl::Status DumpClosures(const Arguments& arguments) {
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors inputs, ReadSafetensors(arguments.input));
+  const std::map<std::string, at::Tensor> input(inputs.begin(), inputs.end());
+  NamedTensors tensors;
+  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
+    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
+    std::map<std::string, at::Tensor> parameters;
+    for (const char* name : {"a", "b"}) {
+      const at::Tensor& start = input.at(absl::StrCat("parameter.", name));
+      parameters[name] = start.clone().requires_grad_(true);
+    }
+    ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(spec, parameters));
+    std::vector<double> losses;
+    for (int64_t step = 0; step < arguments.updates; ++step) {
+      if (step == arguments.resume_at) {
+        ACCEL_ASSIGN_OR_RETURN(auto next, MakeOptimizer(spec, parameters));
+        ACCEL_RETURN_IF_ERROR(next->LoadState(optimizer->State()));
+        optimizer = std::move(next);
+      }
+      optimizer->StepWith([&] {
+        optimizer->ZeroGrad();
+        const at::Tensor output =
+            input.at("x").matmul(parameters["a"]).tanh().matmul(parameters["b"]);
+        const at::Tensor loss = (output - input.at("y")).square().mean();
+        loss.backward();
+        losses.push_back(loss.item<double>());
+        return losses.back();
+      });
+      for (const auto& [name, parameter] : parameters) {
+        tensors.emplace_back(absl::StrCat(job, ".", step, ".", name), parameter.detach().clone());
+      }
+    }
+    tensors.emplace_back(absl::StrCat(job, ".losses"), torch::tensor(losses, torch::kDouble));
+    for (const auto& [name, tensor] : optimizer->State()) {
+      tensors.emplace_back(absl::StrCat(job, ".state.", name), tensor);
+    }
+  }
+  return WriteSafetensors(arguments.output, tensors);
+}
+
 absl::Status Dump(const std::string& command, const Arguments& arguments) {
   if (command == "model") return DumpModel(arguments);
   if (command == "batches") return DumpBatches(arguments);
   if (command == "schedules") return DumpSchedules(arguments);
+  if (command == "plateaus") return DumpPlateaus(arguments);
+  if (command == "closures") return DumpClosures(arguments);
   if (command == "scaler") return DumpScaler(arguments);
   return DumpOptimizers(arguments);
 }
@@ -266,6 +339,13 @@ int Main(int argc, char** argv) {
   optimizers->add_option("--input", arguments.input, "Parameters and gradients")->required();
   optimizers->add_option("--updates", arguments.updates, "Optimizer steps")->required();
   optimizers->add_option("--resume-at", arguments.resume_at, "Step of another optimizer");
+  CLI::App* const plateaus = app.add_subcommand("plateaus", "Learning rates by a metric");
+  plateaus->add_option("--input", arguments.input, "Tensor `values`")->required();
+  plateaus->add_option("--base-rate", arguments.base_rate, "The optimizer's")->required();
+  CLI::App* const closures = app.add_subcommand("closures", "Steps that evaluate the loss");
+  closures->add_option("--input", arguments.input, "Parameters and data")->required();
+  closures->add_option("--updates", arguments.updates, "Optimizer steps")->required();
+  closures->add_option("--resume-at", arguments.resume_at, "Step of another optimizer");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = Dump(app.get_subcommands().front()->get_name(), arguments);
   if (status.ok()) return 0;

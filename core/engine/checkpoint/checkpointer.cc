@@ -60,7 +60,7 @@ absl::StatusOr<Checkpointer> Checkpointer::Create(FileSystem& files, fs::path fo
                                                   int64_t next_number,
                                                   std::optional<int32_t> total_limit,
                                                   Communicator& communicator) {
-  if (communicator.rank() == 0) {
+  if (communicator.is_local_main()) {
     ACCEL_RETURN_IF_ERROR(CreatePrivateDirectories(folder));
     RemoveIncomplete(folder);
   }
@@ -69,7 +69,7 @@ absl::StatusOr<Checkpointer> Checkpointer::Create(FileSystem& files, fs::path fo
 
 absl::StatusOr<Checkpointer::Result> Checkpointer::Save(
     int64_t step, int64_t epoch, const std::function<absl::Status(const fs::path&)>& write_files) {
-  const bool first = communicator_.rank() == 0;
+  const bool first = communicator_.is_local_main();
   const fs::path staging = StagingFolder(folder_, next_number_);
   Result result{.number = next_number_, .bytes = 0, .removed = {}, .removal = {}};
   absl::Status status = Agree(first ? CreateStaging() : absl::OkStatus());

@@ -17,21 +17,22 @@ namespace accel::engine {
 // Complete checkpoints of a folder, oldest first: its sub-folders that are named by a number.
 std::vector<int64_t> ListCheckpoints(const std::filesystem::path& folder);
 
-// Writes a job's numbered checkpoints: all ranks write their files into `.<number>.incomplete`,
-// rank 0 adds the manifest and renames the folder to `<number>`. Whoever lists the folder sees
-// complete checkpoints only.
+// Writes a job's numbered checkpoints: all ranks write their files into `.<number>.incomplete`, the
+// first rank of each machine, whose folder it is, adds the manifest and renames it to `<number>`.
+// Whoever lists the folder sees complete checkpoints only.
 class Checkpointer {
  public:
   // What one Save came to.
   struct Result {
     int64_t number = 0;
-    int64_t bytes = 0;             // of all files; rank 0 only
-    std::vector<int64_t> removed;  // older checkpoints deleted; rank 0 only
-    absl::Status removal;          // whether all that are too many could be; rank 0 only
+    // The rest is each machine's first rank's only.
+    int64_t bytes = 0;             // of all files in the machine's folder
+    std::vector<int64_t> removed;  // older checkpoints deleted
+    absl::Status removal;          // whether all that are too many could be
   };
 
-  // Keeps the newest `total_limit` checkpoints, all where it is absent. On rank 0 creates `folder`
-  // and removes what an interrupted Save left in it.
+  // Keeps the newest `total_limit` checkpoints, all where it is absent. Each machine's first rank
+  // creates `folder` and removes what an interrupted Save left in it.
   static absl::StatusOr<Checkpointer> Create(FileSystem& files, std::filesystem::path folder,
                                              int64_t next_number,
                                              std::optional<int32_t> total_limit,

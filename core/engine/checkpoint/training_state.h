@@ -9,23 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/engine/checkpoint/safetensors.h"
+#include "core/engine/loop/position.h"
 #include "core/engine/model/model.h"
 #include "core/engine/optim/optimizer.h"
 
 namespace accel::engine {
-
-// How far training is.
-struct Position {
-  int64_t step = 0;     // optimizer steps done
-  int64_t epoch = 0;    // epoch that goes on, 0-based
-  int64_t batches = 0;  // batches of it that are done
-  // Whether these are all of it; so until its evaluation is done.
-  bool epoch_complete = false;
-  // Batches of the optimizer step that goes on.
-  int64_t micro_batches = 0;
-
-  bool operator==(const Position&) const = default;
-};
 
 // What a checkpoint says besides tensors.
 struct TrainerState {

@@ -27,6 +27,13 @@ std::optional<int64_t> ArrayBytes(const std::vector<int64_t>& shape, int64_t ele
   return std::find(shape.begin(), shape.end(), 0) == shape.end() ? bytes : 0;
 }
 
+at::Tensor TensorOver(std::string contents, const std::vector<int64_t>& shape,
+                      at::ScalarType type) {
+  const auto owner = std::make_shared<std::string>(std::move(contents));
+  return at::from_blob(
+      owner->data(), shape, [owner](void*) {}, at::TensorOptions().dtype(type));
+}
+
 absl::StatusOr<at::Tensor> ReadArray(ByteSource& source, const std::vector<int64_t>& shape,
                                      at::ScalarType type) {
   const std::optional<int64_t> bytes =
@@ -38,15 +45,22 @@ absl::StatusOr<at::Tensor> ReadArray(ByteSource& source, const std::vector<int64
   ACCEL_ASSIGN_OR_RETURN(std::string contents,
                          source.ReadString(static_cast<size_t>(*bytes), "array"));
   ACCEL_RETURN_IF_ERROR(source.ExpectEnd());
-  const auto owner = std::make_shared<std::string>(std::move(contents));
-  return at::from_blob(
-      owner->data(), shape, [owner](void*) {}, at::TensorOptions().dtype(type));
+  return TensorOver(std::move(contents), shape, type);
 }
 
 absl::StatusOr<at::Tensor> ReadBytes(absl::string_view name, const DataRoots& roots) {
-  ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
-                         OpenPlainByteSource(name, roots));
-  return ReadArray(*source, {static_cast<int64_t>(source->size())}, at::kByte);
+  constexpr size_t kChunk = 1 << 20;
+  ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, OpenByteSource(name, roots));
+  std::string contents;
+  contents.reserve(source->size());
+  for (size_t got = kChunk; got == kChunk;) {
+    const size_t used = contents.size();
+    contents.resize(used + kChunk);
+    ACCEL_ASSIGN_OR_RETURN(got, source->Read(&contents[used], kChunk));
+    contents.resize(used + got);
+  }
+  const auto size = static_cast<int64_t>(contents.size());
+  return TensorOver(std::move(contents), {size}, at::kByte);
 }
 
 }  // namespace accel::engine

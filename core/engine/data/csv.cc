@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <string>
+#include <limits>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -41,10 +42,12 @@ bool ParseNumber(absl::string_view text, double* value) {
          std::isfinite(*value);
 }
 
-class CsvParser {
+}  // namespace
+
+class CsvReader::Parser {
  public:
-  CsvParser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets,
-            double ignore_index)
+  Parser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets,
+         double ignore_index)
       : file_(file),
         delimiter_(format.delimiter().empty() ? ',' : format.delimiter()[0]),
         target_column_(format.has_target_column() ? format.target_column() : -1),
@@ -65,9 +68,13 @@ class CsvParser {
     return AddRow(line);
   }
 
-  absl::StatusOr<CsvTable> Finish() && {
-    if (table_.targets.empty()) return MalformedData(file_, "has no rows");
-    return std::move(table_);
+  int64_t rows() const { return static_cast<int64_t>(table_.targets.size()); }
+
+  // The rows since the last call.
+  CsvTable Take() {
+    CsvTable table = std::exchange(table_, {});
+    table.columns = total_columns_ - 1;
+    return table;
   }
 
  private:
@@ -81,7 +88,6 @@ class CsvParser {
     }
     if (total_columns_ == 1) return MalformedData(file_, "has one column, so no features");
     target_ = target;
-    table_.columns = total_columns_ - 1;
     return absl::OkStatus();
   }
 
@@ -135,7 +141,7 @@ class CsvParser {
     return absl::OkStatus();
   }
 
-  const std::string& file_;
+  const std::string file_;
   const char delimiter_;
   const int64_t target_column_;
   const bool integral_targets_;
@@ -147,34 +153,54 @@ class CsvParser {
   CsvTable table_;
 };
 
-}  // namespace
+CsvReader::CsvReader(ByteSource& source, const accel::v1::CsvFormat& format, bool integral_targets,
+                     double ignore_index)
+    : source_(source),
+      parser_(std::make_unique<Parser>(source.name(), format, integral_targets, ignore_index)) {}
+
+CsvReader::~CsvReader() = default;
+
+absl::StatusOr<CsvTable> CsvReader::Read(int64_t max_rows) {
+  while (parser_->rows() < max_rows) {
+    const size_t end = buffer_.find('\n', searched_);
+    if (end != std::string::npos) {
+      const auto line = absl::string_view(buffer_).substr(begin_, end - begin_);
+      ACCEL_RETURN_IF_ERROR(parser_->AddLine(line));
+      begin_ = searched_ = end + 1;
+      continue;
+    }
+    if (ended_) {
+      const auto line = absl::string_view(buffer_).substr(std::exchange(begin_, buffer_.size()));
+      searched_ = buffer_.size();
+      if (line.empty()) break;
+      ACCEL_RETURN_IF_ERROR(parser_->AddLine(line));
+      continue;
+    }
+    ACCEL_RETURN_IF_ERROR(Fill());
+  }
+  return parser_->Take();
+}
+
+absl::Status CsvReader::Fill() {
+  buffer_.erase(0, std::exchange(begin_, 0));
+  searched_ = buffer_.size();
+  if (searched_ > kMaxLineBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(source_.name(), ": has a line of more than ", kMaxLineBytes, " bytes"));
+  }
+  buffer_.resize(searched_ + kReadBytes);
+  ACCEL_ASSIGN_OR_RETURN(const size_t count, source_.Read(&buffer_[searched_], kReadBytes));
+  buffer_.resize(searched_ + count);
+  ended_ = count < kReadBytes;
+  return absl::OkStatus();
+}
 
 absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat& format,
                                  bool integral_targets, double ignore_index) {
-  CsvParser parser(source.name(), format, integral_targets, ignore_index);
-  // Holds the start of a line whose end is not read yet.
-  std::string buffer;
-  size_t searched = 0;
-  for (;;) {
-    const size_t used = buffer.size();
-    buffer.resize(used + kReadBytes);
-    ACCEL_ASSIGN_OR_RETURN(const size_t count, source.Read(&buffer[used], kReadBytes));
-    buffer.resize(used + count);
-    size_t begin = 0;
-    for (size_t end; (end = buffer.find('\n', std::max(begin, searched))) != std::string::npos;) {
-      ACCEL_RETURN_IF_ERROR(parser.AddLine(absl::string_view(buffer).substr(begin, end - begin)));
-      begin = end + 1;
-    }
-    buffer.erase(0, begin);
-    searched = buffer.size();
-    if (count < kReadBytes) break;
-    if (buffer.size() > kMaxLineBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(source.name(), ": has a line of more than ", kMaxLineBytes, " bytes"));
-    }
-  }
-  if (!buffer.empty()) ACCEL_RETURN_IF_ERROR(parser.AddLine(buffer));
-  return std::move(parser).Finish();
+  CsvReader reader(source, format, integral_targets, ignore_index);
+  ACCEL_ASSIGN_OR_RETURN(CsvTable table, reader.Read(std::numeric_limits<int64_t>::max()));
+  if (table.targets.empty()) return MalformedData(source.name(), "has no rows");
+  return table;
 }
 
 }  // namespace accel::engine

@@ -61,4 +61,13 @@ Examples SubsetDataset::Get(const at::Tensor& indices) const {
   return whole_->Get(at::index_select(indices_, 0, indices));
 }
 
+DatasetDescription Describe(const Dataset& dataset) {
+  return {dataset.target_kind(), dataset.size(), dataset.feature_shape(), dataset.target_shape(),
+          dataset.num_classes()};
+}
+
+Examples DescribedDataset::Get(const at::Tensor&) const {
+  TORCH_CHECK(false, "the samples of this data set are not here");
+}
+
 }  // namespace accel::engine

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -114,6 +115,35 @@ class SubsetDataset : public Dataset {
  private:
   const std::shared_ptr<const Dataset> whole_;
   const at::Tensor indices_;
+};
+
+// What there is to know of a data set without its samples.
+struct DatasetDescription {
+  TargetKind target_kind = TargetKind::kClass;
+  // 0 where only its end tells.
+  int64_t size = 0;
+  std::vector<int64_t> feature_shape;
+  std::vector<int64_t> target_shape;
+  int64_t num_classes = 0;
+};
+
+DatasetDescription Describe(const Dataset& dataset);
+
+// A data set whose samples are elsewhere: on another rank, or in a stream. Get must not be called.
+class DescribedDataset : public Dataset {
+ public:
+  explicit DescribedDataset(DatasetDescription description)
+      : description_(std::move(description)) {}
+
+  TargetKind target_kind() const override { return description_.target_kind; }
+  int64_t size() const override { return description_.size; }
+  std::vector<int64_t> feature_shape() const override { return description_.feature_shape; }
+  std::vector<int64_t> target_shape() const override { return description_.target_shape; }
+  int64_t num_classes() const override { return description_.num_classes; }
+  Examples Get(const at::Tensor& indices) const override;
+
+ private:
+  const DatasetDescription description_;
 };
 
 // Reads a data set, normalised and shaped as `spec` says. Errors are about the data: NOT_FOUND for

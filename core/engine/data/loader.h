@@ -4,10 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/engine/data/batch_source.h"
 #include "core/engine/data/dataset.h"
-#include "core/engine/data/sampler.h"
-#include "core/engine/data/sharding.h"
+#include "core/engine/data/dispatcher.h"
+#include "core/engine/data/prefetcher.h"
+#include "core/engine/data/stream_batches.h"
 
 namespace accel::engine {
 
@@ -22,18 +28,12 @@ struct LoaderOptions {
   bool split_batches = false;
   bool use_seedable_sampler = false;
   int64_t data_seed = 0;
-};
-
-// One rank's part of a round.
-struct Batch {
-  // On the CPU, as Dataset::Get gives them.
-  at::Tensor features;
-  at::Tensor targets;
-  // First dimension of both.
-  int64_t samples = 0;
-  // Leading samples that count in an evaluation; the others complete the round and were seen before
-  // in this epoch. Over all ranks these are the rows that accelerate's gather_for_metrics keeps.
-  int64_t valid = 0;
+  int64_t num_workers = 0;
+  int64_t prefetch_factor = 2;
+  bool pin_memory = false;
+  // Where batches are put, and whether the copy may overlap with what follows.
+  at::Device device = at::kCPU;
+  bool non_blocking = false;
 };
 
 // torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
@@ -45,30 +45,56 @@ void DrawLoaderSeed();
 // batches done): StartEpoch(e, b) goes on where an earlier one stood. Not thread-safe.
 class DataLoader {
  public:
-  // `dataset` must outlive this. With split_batches, world_size must divide batch_size.
-  DataLoader(const Dataset& dataset, const LoaderOptions& options);
+  // Of samples that can be read in any order. `dataset` must outlive this. With split_batches,
+  // world_size must divide batch_size. With a dispatcher rank 0 reads for all, and `dataset` is
+  // read on rank 0 only.
+  DataLoader(const Dataset& dataset, const LoaderOptions& options,
+             std::optional<Dispatcher> dispatcher = std::nullopt);
 
-  // Batches of this rank in an epoch; 0 where drop_last leaves nothing.
-  int64_t batches_per_epoch() const { return shard_.num_batches(); }
+  // Of a stream. With a dispatcher `open` is called on rank 0 only.
+  DataLoader(StreamBatches::OpenEpoch open, StreamBatches::Check check,
+             const LoaderOptions& options, std::optional<Dispatcher> dispatcher = std::nullopt);
+
+  // Batches of this rank in an epoch, 0 where drop_last leaves nothing; absent for a stream.
+  std::optional<int64_t> batches_per_epoch() const { return batches_; }
 
   // Batches of the rank that has most: differs from batches_per_epoch() only without even_batches.
-  int64_t rounds_per_epoch() const { return shard_.rounds(); }
+  std::optional<int64_t> rounds_per_epoch() const { return rounds_; }
+
+  // Ends every epoch after `rounds` batches, at most batches_per_epoch().
+  void LimitRounds(int64_t rounds) { batches_ = rounds; }
 
   // Begins an epoch (0-based) at its batch `skip_batches`. Must come before the first Next.
-  void StartEpoch(int64_t epoch, int64_t skip_batches);
+  absl::Status StartEpoch(int64_t epoch, int64_t skip_batches);
 
-  // The next batch of the epoch; false, with `batch` untouched, when there is none.
-  bool Next(Batch* batch);
+  // The next batch of the epoch; nothing when there is none. Errors have the cause DATA.
+  absl::StatusOr<std::optional<Batch>> Next();
+
+  // Whether this rank iterates over a torch DataLoader of its own: accelerate's dispatcher does so
+  // on rank 0 only, and there alone draws what an iteration draws.
+  bool iterates() const { return source_ != nullptr; }
 
   int64_t epoch() const { return epoch_; }
   // Batches of the epoch that Next has given or StartEpoch has skipped.
   int64_t batches_done() const { return next_batch_; }
 
  private:
-  const Dataset& dataset_;
-  const BatchShard shard_;
-  Sampler sampler_;
-  at::Tensor order_;
+  using Fetched = absl::StatusOr<std::optional<Batch>>;
+
+  // Batch b, the one behind the last that was fetched.
+  Fetched Fetch(int64_t b);
+  // The next batch with its `last`.
+  Fetched FetchKnowingLast();
+
+  const LoaderOptions options_;
+  std::optional<Dispatcher> dispatcher_;
+  // Null on the ranks that a dispatcher serves.
+  std::unique_ptr<BatchSource> source_;
+  std::optional<int64_t> batches_;
+  std::optional<int64_t> rounds_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+  // A stream's batch behind the one that was given: it tells whether that was the last.
+  std::optional<Fetched> ahead_;
   int64_t epoch_ = 0;
   int64_t next_batch_ = 0;
 };

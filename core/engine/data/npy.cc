@@ -1,5 +1,8 @@
+#include <c10/core/ScalarType.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,17 +98,77 @@ absl::StatusOr<NpyHeader> ReadHeader(ByteSource& source) {
   return ParseHeader(source.name(), text);
 }
 
-}  // namespace
+// A file of which the header is read.
+struct OpenArray {
+  std::unique_ptr<ByteSource> source;
+  std::vector<int64_t> shape;
+  at::ScalarType type = at::kFloat;
+};
 
-absl::StatusOr<at::Tensor> ReadNpy(absl::string_view name, const DataRoots& roots) {
-  ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
-                         OpenPlainByteSource(name, roots));
-  ACCEL_ASSIGN_OR_RETURN(const NpyHeader header, ReadHeader(*source));
-  ACCEL_ASSIGN_OR_RETURN(const at::ScalarType type, TypeOf(name, header.descr));
+absl::StatusOr<OpenArray> OpenNpy(absl::string_view name, const DataRoots& roots) {
+  OpenArray array;
+  ACCEL_ASSIGN_OR_RETURN(array.source, OpenPlainByteSource(name, roots));
+  ACCEL_ASSIGN_OR_RETURN(NpyHeader header, ReadHeader(*array.source));
+  ACCEL_ASSIGN_OR_RETURN(array.type, TypeOf(name, header.descr));
   if (header.fortran_order && header.shape.size() > 1) {
     return MalformedData(name, "Fortran order is not supported: save it in C order");
   }
-  return ReadArray(*source, header.shape, type);
+  array.shape = std::move(header.shape);
+  return array;
+}
+
+}  // namespace
+
+absl::StatusOr<at::Tensor> ReadNpy(absl::string_view name, const DataRoots& roots) {
+  ACCEL_ASSIGN_OR_RETURN(const OpenArray array, OpenNpy(name, roots));
+  return ReadArray(*array.source, array.shape, array.type);
+}
+
+absl::StatusOr<NpyReader> NpyReader::Open(absl::string_view name, const DataRoots& roots) {
+  ACCEL_ASSIGN_OR_RETURN(OpenArray array, OpenNpy(name, roots));
+  if (array.shape.empty()) return MalformedData(name, "has no dimension for the samples");
+  const std::vector<int64_t> row(array.shape.begin() + 1, array.shape.end());
+  const std::optional<int64_t> row_bytes =
+      ArrayBytes(row, static_cast<int64_t>(c10::elementSize(array.type)));
+  if (array.shape[0] < 0 || !row_bytes.has_value()) {
+    return MalformedData(name,
+                         absl::StrCat("impossible shape [", absl::StrJoin(array.shape, ", "), "]"));
+  }
+  NpyReader reader;
+  reader.source_ = std::move(array.source);
+  reader.type_ = array.type;
+  reader.rows_ = array.shape[0];
+  reader.shape_ = std::move(array.shape);
+  reader.row_bytes_ = static_cast<size_t>(*row_bytes);
+  return reader;
+}
+
+absl::StatusOr<at::Tensor> NpyReader::Read(int64_t count) {
+  const int64_t wanted = std::min(count, rows_ - rows_read_);
+  if (wanted <= 0) {
+    if (!std::exchange(ended_, true)) ACCEL_RETURN_IF_ERROR(source_->ExpectEnd());
+    return at::Tensor();
+  }
+  ACCEL_ASSIGN_OR_RETURN(
+      std::string contents,
+      source_->ReadString(static_cast<size_t>(wanted) * row_bytes_,
+                          absl::StrCat("samples ", rows_read_, " to ", rows_read_ + wanted - 1)));
+  rows_read_ += wanted;
+  shape_[0] = wanted;
+  return TensorOver(std::move(contents), shape_, type_);
+}
+
+absl::StatusOr<RawTensors> SplitLastColumn(absl::string_view name, const at::Tensor& table) {
+  if (table.dim() != 2 || table.size(1) < 2) {
+    return MalformedData(name,
+                         absl::StrCat("has shape [", absl::StrJoin(table.sizes(), ", "),
+                                      "]: without npy.target_file, two dimensions and at least two "
+                                      "columns are needed, the last one for the targets"));
+  }
+  RawTensors raw;
+  raw.targets = table.select(1, table.size(1) - 1);
+  raw.features = table.narrow(1, 0, table.size(1) - 1);
+  return raw;
 }
 
 absl::StatusOr<RawTensors> ReadNpyDataset(const accel::v1::Dataset& spec, const DataRoots& roots) {
@@ -117,15 +180,7 @@ absl::StatusOr<RawTensors> ReadNpyDataset(const accel::v1::Dataset& spec, const 
         CheckSamples(spec.file(), raw.features, spec.npy().target_file(), raw.targets));
     return raw;
   }
-  const at::Tensor table = raw.features;
-  if (table.dim() != 2 || table.size(1) < 2) {
-    return MalformedData(spec.file(),
-                         absl::StrCat("has shape [", absl::StrJoin(table.sizes(), ", "),
-                                      "]: without npy.target_file, two dimensions and at least two "
-                                      "columns are needed, the last one for the targets"));
-  }
-  raw.targets = table.select(1, table.size(1) - 1);
-  raw.features = table.narrow(1, 0, table.size(1) - 1);
+  ACCEL_ASSIGN_OR_RETURN(raw, SplitLastColumn(spec.file(), raw.features));
   ACCEL_RETURN_IF_ERROR(CheckSamples(spec.file(), raw.features, spec.file(), raw.targets));
   return raw;
 }

@@ -3,10 +3,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "accel/v1/data.pb.h"
+#include "core/engine/data/byte_source.h"
 #include "core/engine/data/data_roots.h"
 
 namespace accel::engine {
@@ -27,10 +32,38 @@ absl::StatusOr<RawTensors> ReadIdxDataset(const accel::v1::Dataset& spec, const 
 // bytes or bool.
 absl::StatusOr<at::Tensor> ReadNpy(absl::string_view name, const DataRoots& roots);
 
+// The rows of a .npy array from the first to the last. Errors as ReadNpy; not thread-safe.
+class NpyReader {
+ public:
+  // INVALID_ARGUMENT (MALFORMED_DATA) for an array without dimensions.
+  static absl::StatusOr<NpyReader> Open(absl::string_view name, const DataRoots& roots);
+
+  // Rows of the whole array.
+  int64_t rows() const { return rows_; }
+
+  // The next rows, up to `count`; fewer only at the end, an undefined tensor behind it.
+  absl::StatusOr<at::Tensor> Read(int64_t count);
+
+ private:
+  NpyReader() = default;
+
+  std::unique_ptr<ByteSource> source_;
+  at::ScalarType type_ = at::kFloat;
+  // Of the last Read's result.
+  std::vector<int64_t> shape_;
+  size_t row_bytes_ = 0;
+  int64_t rows_ = 0;
+  int64_t rows_read_ = 0;
+  bool ended_ = false;
+};
+
+// The last column of [n, columns] as targets, the others as features.
+absl::StatusOr<RawTensors> SplitLastColumn(absl::string_view name, const at::Tensor& table);
+
 // One idx array; multi-byte values come in the machine's byte order.
 absl::StatusOr<at::Tensor> ReadIdx(absl::string_view name, const DataRoots& roots);
 
-// A whole file as uint8 [size].
+// A whole file as uint8 [size], decompressed where the name ends in .gz.
 absl::StatusOr<at::Tensor> ReadBytes(absl::string_view name, const DataRoots& roots);
 
 // INVALID_ARGUMENT (MALFORMED_DATA) where features and targets have different numbers of samples or

@@ -41,7 +41,8 @@ FuturePtr AllReduceMean(c10d::ProcessGroup& group, const at::Tensor& buffer) {
 
 FuturePtr CompressHook::runHook(c10d::GradBucket& bucket) {
   const at::Tensor buffer = bucket.getBuffer();
-  const at::Tensor compressed = buffer.to(dtype_).div_(state_->getSize());
+  const at::Tensor compressed = divides_first_ ? buffer.div_(state_->getSize()).to(dtype_)
+                                               : buffer.to(dtype_).div_(state_->getSize());
   return AllReduceThen(*state_, compressed, buffer,
                        [buffer, compressed] { buffer.copy_(compressed); });
 }
@@ -58,7 +59,8 @@ CommHook MakeCommHook(const DistributedDataParallelKwargs& kwargs, const GroupPt
   if (!HasCommHook(kwargs)) return made;
   const std::string& name = kwargs.comm_hook();
   if (name == "fp16" || name == "bf16") {
-    made.hook = std::make_unique<CompressHook>(group, SmallType(name));
+    made.hook =
+        std::make_unique<CompressHook>(group, SmallType(name), kwargs.comm_hook_overflow_guard());
   } else {
     made.state = std::make_shared<PowerSgdState>(kwargs.comm_state_option(), std::move(log));
     if (name == "power_sgd") {

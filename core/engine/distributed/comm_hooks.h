@@ -26,16 +26,18 @@ using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 FuturePtr AllReduceMean(c10d::ProcessGroup& group, const at::Tensor& buffer);
 
 // Reduces a copy of the bucket in `dtype`, a type of 16 bits, and copies the mean back. What is
-// too large for `dtype` is infinite in the result, since the cast comes before the division.
+// too large for `dtype` is infinite in the result, since the cast comes before the division, unless
+// `divides_first`.
 class CompressHook : public c10d::CppCommHookInterface<GroupPtr> {
  public:
-  CompressHook(GroupPtr group, at::ScalarType dtype)
-      : CppCommHookInterface(std::move(group)), dtype_(dtype) {}
+  CompressHook(GroupPtr group, at::ScalarType dtype, bool divides_first)
+      : CppCommHookInterface(std::move(group)), dtype_(dtype), divides_first_(divides_first) {}
 
   FuturePtr runHook(c10d::GradBucket& bucket) override;
 
  private:
   const at::ScalarType dtype_;
+  const bool divides_first_;
 };
 
 // Runs another hook on a copy of the bucket in `dtype`, which is also the result's type: the

@@ -24,15 +24,16 @@ namespace {
 
 constexpr int64_t kMostGramSchmidtColumns = 2;
 
-void GramSchmidt(const at::Tensor& matrices, double epsilon) {
+void GramSchmidt(const at::Tensor& matrices, double epsilon, bool guard) {
   const int64_t columns = matrices.size(2);
   for (int64_t i = 0; i < columns; ++i) {
     at::Tensor column = matrices.narrow(2, i, 1);
     const at::Tensor norm = at::linalg_vector_norm(column, 2, at::IntArrayRef{1}, true);
-    if (epsilon == 0) {
-      column.div_(norm).masked_fill_(norm == 0, 0);
-    } else {
+    if (epsilon != 0) {
       column.div_(norm + epsilon);
+    } else {
+      column.div_(norm);
+      if (guard) column.masked_fill_(norm == 0, 0);
     }
     if (i + 1 == columns) return;
     at::Tensor rest = matrices.narrow(2, i + 1, columns - i - 1);
@@ -184,14 +185,14 @@ class ErrorFeedback {
 
 }  // namespace
 
-void Orthogonalize(const at::Tensor& matrices, double epsilon) {
+void Orthogonalize(const at::Tensor& matrices, double epsilon, bool guard) {
   const int64_t rows = matrices.size(1);
   const int64_t columns = matrices.size(2);
   TORCH_CHECK(columns <= rows, "matrix_approximation_rank ", columns,
               " is above the side of the gradients' square matrix, ", rows);
   const at::ScalarType dtype = matrices.scalar_type();
   if (columns <= kMostGramSchmidtColumns || dtype == at::kHalf || dtype == at::kBFloat16) {
-    GramSchmidt(matrices, epsilon);
+    GramSchmidt(matrices, epsilon, guard);
     return;
   }
   at::Tensor q = matrices;
@@ -246,8 +247,9 @@ void PowerSgdHook::Compress(c10d::GradBucket& bucket) {
   }
 
   const double epsilon = options.orthogonalization_epsilon();
+  const bool guard = options.zero_gradient_guard();
   for (Group& group : parts.groups) {
-    Orthogonalize(group.q, epsilon);
+    Orthogonalize(group.q, epsilon, guard);
     at::bmm_out(group.p, group.matrices, group.q);
   }
   if (!parts.uncompressed.empty()) {
@@ -258,7 +260,7 @@ void PowerSgdHook::Compress(c10d::GradBucket& bucket) {
   if (!parts.groups.empty()) {
     AllReduceSum(p);
     for (Group& group : parts.groups) {
-      Orthogonalize(group.p, epsilon);
+      Orthogonalize(group.p, epsilon, guard);
       at::bmm_out(group.q, group.matrices.transpose(1, 2), group.p);
     }
     AllReduceMean(q);
@@ -294,10 +296,10 @@ void BatchedPowerSgdHook::Compress(c10d::GradBucket& bucket) {
       options.warm_start() && memory.q.defined() && memory.q.sizes() == at::IntArrayRef{side, rank};
   at::Tensor q = warm ? memory.q : at::empty({side, rank}, buffer.options());
   if (!warm) Normals(state_->NextSeed()).Fill(q);
-  Orthogonalize(q.unsqueeze(0), 0);
+  Orthogonalize(q.unsqueeze(0), 0, options.zero_gradient_guard());
   at::matmul_out(p, matrix, q);
   AllReduceSum(p);
-  Orthogonalize(p.unsqueeze(0), 0);
+  Orthogonalize(p.unsqueeze(0), 0, options.zero_gradient_guard());
   at::matmul_out(q, matrix.t(), p);
   AllReduceMean(q);
   at::matmul_out(matrix, p, q.t());

@@ -21,8 +21,8 @@ namespace accel::engine {
 
 // Makes the columns of each of `matrices` (batch, rows, columns; columns <= rows) orthonormal, in
 // place: by Gram-Schmidt up to 2 columns and in 16 bits, else by QR. Gram-Schmidt adds `epsilon`
-// to a column's norm; where that is 0 a column of zeros stays so.
-void Orthogonalize(const at::Tensor& matrices, double epsilon);
+// to a column's norm; where that is 0 a column of zeros stays so with `guard`, else becomes NaN.
+void Orthogonalize(const at::Tensor& matrices, double epsilon, bool guard);
 
 // What both hooks share: iterations, start, and the future.
 class PowerSgdHookBase : public c10d::CppCommHookInterface<std::shared_ptr<PowerSgdState>> {

@@ -22,6 +22,14 @@ constexpr char kQPrefix[] = "q.";
 PowerSgdState::PowerSgdState(const Options& options, std::function<void(const std::string&)> log)
     : options_(options), log_(std::move(log)), seeds_(options.random_seed()) {}
 
+void PowerSgdState::ForgetNonFinite() {
+  for (auto& [bucket, memory] : memories_) {
+    for (at::Tensor* tensor : {&memory.error, &memory.q}) {
+      if (tensor->defined() && !tensor->isfinite().all().item<bool>()) *tensor = at::Tensor();
+    }
+  }
+}
+
 uint64_t PowerSgdState::NextSeed() {
   // numpy draws bounded integers by masking and rejecting.
   while (true) {

@@ -41,6 +41,10 @@ class PowerSgdState {
 
   Memory& MemoryOf(size_t bucket) { return memories_[bucket]; }
 
+  // Drops the memories that hold a value that is not finite: after an iteration whose gradients
+  // overflowed, which error feedback would carry into all later ones.
+  void ForgetNonFinite();
+
   // The next seed for a bucket's first Q; the same on all ranks. From numpy's
   // RandomState(random_seed).randint(1000000000).
   uint64_t NextSeed();

@@ -3,17 +3,18 @@
 #include <ATen/ops/tensor.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
+#include "core/config/process_group_options.h"
+#include "core/engine/distributed/named_gloo.h"
+#include "core/engine/distributed/store.h"
 #include "core/engine/loop/failure.h"
 
 namespace accel::engine {
@@ -24,65 +25,53 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFinishTimeout{5000};
 
-milliseconds CollectiveTimeout(const StartAttempt& start) {
-  const auto& timeout = start.resolved_accelerator().init_process_group_kwargs().timeout();
-  return milliseconds(timeout.seconds() * 1000 + timeout.nanos() / 1'000'000);
-}
-
-c10::intrusive_ptr<c10d::TCPStore> ConnectStore(const StartAttempt& start) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(start.store_port());
-  options.isServer = start.rank() == 0;
-  options.numWorkers = static_cast<size_t>(start.world_size());
-  options.waitWorkers = false;
-  options.timeout = CollectiveTimeout(start);
-  if (options.isServer) options.masterListenFd = start.store_listen_fd();
-  return c10::make_intrusive<c10d::TCPStore>(start.store_host(), options);
-}
-
 c10::intrusive_ptr<c10d::Backend> CreateGloo(const c10::intrusive_ptr<c10d::Store>& store,
                                              const StartAttempt& start) {
-  auto options = c10d::ProcessGroupGloo::Options::create(CollectiveTimeout(start));
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(start.store_host()));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, start.rank(), start.world_size(),
-                                                     options);
+  const std::string& address =
+      start.local_address().empty() ? start.store_host() : start.local_address();
+  return c10::make_intrusive<NamedGloo>(store, start.rank(), start.world_size(), address,
+                                        GroupTimeout(start));
 }
 
-// Adds the backends of `name`, as torch.distributed does for the same string.
-absl::Status AddBackends(const std::string& name, const StartAttempt& start, at::Device device,
-                         const CudaModule* cuda, const c10::intrusive_ptr<c10d::Store>& store,
-                         c10d::ProcessGroup& group) {
+absl::StatusOr<c10::intrusive_ptr<c10d::Backend>> CreateNccl(
+    const c10::intrusive_ptr<c10d::Store>& store, const StartAttempt& start, at::Device device,
+    const CudaModule* cuda) {
+  if (cuda == nullptr) return absl::FailedPreconditionError("backend nccl needs the device cuda");
+  return cuda->CreateNcclBackend(store, {.rank = start.rank(),
+                                         .world_size = start.world_size(),
+                                         .device = device.index(),
+                                         .timeout = GroupTimeout(start)});
+}
+
+// Adds the backends, as torch.distributed does: one object for each backend, whatever the number of
+// devices it serves.
+absl::Status AddBackends(const std::map<std::string, std::string>& backends,
+                         const StartAttempt& start, at::Device device, const CudaModule* cuda,
+                         const c10::intrusive_ptr<c10d::Store>& store, c10d::ProcessGroup& group) {
   using BackendType = c10d::ProcessGroup::BackendType;
-  const bool mixed = name == "cpu:gloo,cuda:nccl";
-  if (name == "gloo" && device.is_cuda()) {
-    return NotImplemented("accelerator.init_process_group_kwargs.backend=\"gloo\" with cuda");
-  }
-  if (name == "gloo" || mixed) {
-    group.setBackend(c10::DeviceType::CPU, BackendType::GLOO, CreateGloo(store, start));
-    group.setDefaultBackend(BackendType::GLOO);
-  }
-  if (name == "nccl" || (mixed && device.is_cuda())) {
-    if (cuda == nullptr) {
-      return absl::FailedPreconditionError("backend nccl needs the device cuda");
+  std::map<std::string, c10::intrusive_ptr<c10d::Backend>> made;
+  for (const auto& [device_name, name] : backends) {
+    c10::intrusive_ptr<c10d::Backend>& backend = made[name];
+    if (backend == nullptr && name == "gloo") backend = CreateGloo(store, start);
+    if (backend == nullptr) {
+      ACCEL_ASSIGN_OR_RETURN(backend, CreateNccl(store, start, device, cuda));
     }
-    const NcclOptions options{.rank = start.rank(),
-                              .world_size = start.world_size(),
-                              .device = device.index(),
-                              .timeout = CollectiveTimeout(start)};
-    ACCEL_ASSIGN_OR_RETURN(auto nccl, cuda->CreateNcclBackend(store, options));
-    group.setBackend(c10::DeviceType::CUDA, BackendType::NCCL, nccl);
-    group.setDefaultBackend(BackendType::NCCL);
-  }
-  if (!group.hasBackends()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("backend is \"", name, "\", allowed are gloo, nccl and cpu:gloo,cuda:nccl"));
+    const BackendType type = name == "gloo" ? BackendType::GLOO : BackendType::NCCL;
+    const bool on_cuda = device_name == "cuda";
+    group.setBackend(on_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, type, backend);
+    if (on_cuda == device.is_cuda()) group.setDefaultBackend(type);
   }
   return absl::OkStatus();
 }
 
+// A group whose supervisor does not say is all on one machine.
+bool IsLocalMain(const StartAttempt& start) {
+  return start.local_world_size() > 0 ? start.local_rank() == 0 : start.rank() == 0;
+}
+
 class SingleRank final : public Communicator {
  public:
-  SingleRank() : Communicator(0, 1) {}
+  SingleRank() : Communicator(0, 1, /*local_main=*/true) {}
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const override { return group_; }
   void AllReduceSum(at::Tensor&) override {}
   int64_t Min(int64_t value) override { return value; }
@@ -99,7 +88,7 @@ class GroupCommunicator final : public Communicator {
   GroupCommunicator(const StartAttempt& start, at::Device device,
                     c10::intrusive_ptr<c10d::Store> store,
                     c10::intrusive_ptr<c10d::ProcessGroup> group)
-      : Communicator(start.rank(), start.world_size()),
+      : Communicator(start.rank(), start.world_size(), IsLocalMain(start)),
         device_(device),
         store_(std::move(store)),
         group_(std::move(group)) {}
@@ -152,16 +141,27 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Connect(const StartA
                                                                     const CudaModule* cuda) {
   if (start.world_size() == 1) return std::make_unique<SingleRank>();
   const auto& kwargs = start.resolved_accelerator().init_process_group_kwargs();
-  if (kwargs.has_init_method()) {
-    return NotImplemented("accelerator.init_process_group_kwargs.init_method");
-  }
+  ACCEL_ASSIGN_OR_RETURN(const auto backends, config::ParseBackend(kwargs.backend()));
   return Guarded("process group", [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    const c10::intrusive_ptr<c10d::Store> store = ConnectStore(start);
+    const c10::intrusive_ptr<c10d::Store> store = OpenStore(start);
     const auto prefix = c10::make_intrusive<c10d::PrefixStore>("accel/group", store);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(prefix, start.rank(), start.world_size());
-    ACCEL_RETURN_IF_ERROR(AddBackends(kwargs.backend(), start, device, cuda, prefix, *group));
+    ACCEL_RETURN_IF_ERROR(AddBackends(backends, start, device, cuda, prefix, *group));
     return std::make_unique<GroupCommunicator>(start, device, store, std::move(group));
   });
+}
+
+accel::v1::ProcessGroupInfo DescribeGroup(const StartAttempt& start) {
+  const auto& kwargs = start.resolved_accelerator().init_process_group_kwargs();
+  accel::v1::ProcessGroupInfo info;
+  if (const auto backends = config::ParseBackend(kwargs.backend()); backends.ok()) {
+    info.mutable_backends()->insert(backends->begin(), backends->end());
+  }
+  info.set_init_method(kwargs.init_method());
+  info.set_store(StoreName(start));
+  info.set_world_size(start.world_size());
+  info.set_timeout_seconds(static_cast<double>(GroupTimeout(start).count()) / 1000);
+  return info;
 }
 
 }  // namespace accel::engine

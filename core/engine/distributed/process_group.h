@@ -24,13 +24,16 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // Connects with the other ranks of `start`; waits for them at most as long as
-  // init_process_group_kwargs.timeout, which also limits each later collective. Rank 0 hosts the
-  // store and takes its listening descriptor over. `cuda` is null for the device "cpu".
+  // init_process_group_kwargs.timeout, which also limits each later collective and each use of the
+  // store. Rank 0 hosts a TCPStore and takes its listening descriptor over. `cuda` is null for the
+  // device "cpu".
   static absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       const accel::internal::v1::StartAttempt& start, at::Device device, const CudaModule* cuda);
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
+  // Whether this is the first rank of its machine, which writes what the machine has once.
+  bool is_local_main() const { return local_main_; }
 
   // The group; null with one rank.
   virtual const c10::intrusive_ptr<c10d::ProcessGroup>& group() const = 0;
@@ -50,12 +53,17 @@ class Communicator {
   virtual void Finish() = 0;
 
  protected:
-  Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  Communicator(int rank, int world_size, bool local_main)
+      : rank_(rank), world_size_(world_size), local_main_(local_main) {}
 
  private:
   const int rank_;
   const int world_size_;
+  const bool local_main_;
 };
+
+// What `start`'s process group is, for people. Not for one rank, which has none.
+accel::v1::ProcessGroupInfo DescribeGroup(const accel::internal::v1::StartAttempt& start);
 
 }  // namespace accel::engine
 

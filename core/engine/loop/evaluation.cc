@@ -3,29 +3,31 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
+#include "core/base/status_macros.h"
 #include "core/engine/loss.h"
 
 namespace accel::engine {
 namespace {
 
-void AddBatches(Session& session, const std::function<TickGate::Decision()>& begin_tick,
-                EvaluationOutcome* outcome, EvaluationSums* sums, int64_t* samples) {
+absl::Status AddBatches(Session& session, const std::function<TickGate::Decision()>& begin_tick,
+                        EvaluationOutcome* outcome, EvaluationSums* sums, int64_t* samples) {
   at::NoGradGuard no_grad;
   DataLoader& loader = *session.evaluation_loader();
-  loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0);
-  for (int64_t round = 0; round < loader.rounds_per_epoch(); ++round) {
+  ACCEL_RETURN_IF_ERROR(loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0));
+  const int64_t rounds = loader.rounds_per_epoch().value_or(0);
+  for (int64_t round = 0; round < rounds; ++round) {
     const TickGate::Decision decision = begin_tick();
     outcome->checkpoint_asked |= decision.checkpoint;
     outcome->stopped = decision.stop;
-    if (decision.stop) return;
-    if (round == 0) DrawLoaderSeed();
-    Batch batch;
-    if (!loader.Next(&batch)) continue;  // other ranks have one more
-    const at::Tensor output = session.EvaluationForward(batch.features.to(session.device()));
-    AddToEvaluation(session.spec().loss(), output, batch.targets.to(session.device()), batch.valid,
-                    sums);
-    *samples += batch.valid;
+    if (decision.stop) return absl::OkStatus();
+    if (round == 0 && loader.iterates()) DrawLoaderSeed();
+    ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
+    if (!batch.has_value()) continue;  // other ranks have one more
+    const at::Tensor output = session.EvaluationForward(batch->features);
+    AddToEvaluation(session.spec().loss(), output, batch->targets, batch->valid, sums);
+    *samples += batch->valid;
   }
+  return absl::OkStatus();
 }
 
 std::map<std::string, double> MetricsOfAllRanks(Session& session, const EvaluationSums& sums,
@@ -46,14 +48,15 @@ std::map<std::string, double> MetricsOfAllRanks(Session& session, const Evaluati
 
 }  // namespace
 
-EvaluationOutcome Evaluate(Session& session,
-                           const std::function<TickGate::Decision()>& begin_tick) {
+absl::StatusOr<EvaluationOutcome> Evaluate(Session& session,
+                                           const std::function<TickGate::Decision()>& begin_tick) {
   EvaluationOutcome outcome;
   EvaluationSums sums;
   int64_t samples = 0;
   session.BeginEvaluation();
-  AddBatches(session, begin_tick, &outcome, &sums, &samples);
+  const absl::Status added = AddBatches(session, begin_tick, &outcome, &sums, &samples);
   session.EndEvaluation();
+  ACCEL_RETURN_IF_ERROR(added);
   if (!outcome.stopped) outcome.metrics = MetricsOfAllRanks(session, sums, samples);
   return outcome;
 }

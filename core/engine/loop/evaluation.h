@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "core/engine/loop/session.h"
 #include "core/engine/loop/training.h"
 
@@ -21,8 +22,9 @@ struct EvaluationOutcome {
 };
 
 // Evaluates the session's held-out data, of which it has some. `begin_tick` says what to do before
-// each batch. Every rank calls it. What LibTorch throws leaves it.
-EvaluationOutcome Evaluate(Session& session, const std::function<TickGate::Decision()>& begin_tick);
+// each batch. Every rank calls it. Errors are the data's; what LibTorch throws leaves it.
+absl::StatusOr<EvaluationOutcome> Evaluate(Session& session,
+                                           const std::function<TickGate::Decision()>& begin_tick);
 
 }  // namespace accel::engine
 

@@ -51,12 +51,12 @@ absl::Status Restore(const SectionState& state, LocalSgd& local, Model& model,
 
 }  // namespace
 
-StateSection LocalSgdSection(LocalSgd& local, const LocalSgd::Averaged* averaged, Model& model,
-                             Optimizer& optimizer) {
+StateSection LocalSgdSection(LocalSgd& local, const std::optional<LocalSgd::Averaged>& averaged,
+                             Model& model, Optimizer& optimizer) {
   StateSection section;
   section.name = "local_sgd";
   section.per_rank = true;
-  section.save = [averaged, &model, &optimizer]() -> absl::StatusOr<SectionState> {
+  section.save = [&averaged, &model, &optimizer]() -> absl::StatusOr<SectionState> {
     return Save(*averaged, model, optimizer);
   };
   section.restore = [&local, &model, &optimizer](const SectionState& state) {

@@ -6,7 +6,6 @@
 namespace accel::engine {
 namespace {
 
-constexpr int64_t kDefaultSeed = 42;
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 int64_t SaturatingMultiply(int64_t a, int64_t b) {
@@ -34,17 +33,13 @@ int64_t RoundsOfSteps(const LoopPlan& plan, int64_t steps) {
 
 }  // namespace
 
-bool LoopPlan::StepEndsAt(int64_t epoch, int64_t rounds) const {
-  if (!sync_with_dataloader) return (epoch * rounds_per_epoch + rounds) % accumulation == 0;
-  return rounds % accumulation == 0 || rounds == rounds_per_epoch;
+bool LoopPlan::CompletesStep(const Position& position, bool last_of_epoch) const {
+  return position.micro_batches + 1 >= accumulation || (sync_with_dataloader && last_of_epoch);
 }
 
-int64_t SeedOf(const accel::v1::LoopSpec& spec) {
-  return spec.has_seed() ? spec.seed() : kDefaultSeed;
-}
-
-int64_t LoopPlan::BatchesOfStepAt(int64_t rounds) const {
-  return sync_with_dataloader ? std::min(accumulation, rounds_per_epoch - rounds) : accumulation;
+bool LoopPlan::EndsAt(const Position& position) const {
+  if (max_steps > 0 && position.step >= max_steps) return true;
+  return num_epochs > 0 && position.epoch + (position.epoch_complete ? 1 : 0) >= num_epochs;
 }
 
 LoopPlan MakeLoopPlan(const accel::v1::LoopSpec& spec,
@@ -52,7 +47,15 @@ LoopPlan MakeLoopPlan(const accel::v1::LoopSpec& spec,
                       int64_t rounds_per_epoch) {
   LoopPlan plan{.rounds_per_epoch = rounds_per_epoch,
                 .accumulation = std::max(1, accumulation.num_steps()),
-                .sync_with_dataloader = accumulation.sync_with_dataloader()};
+                .sync_with_dataloader = accumulation.sync_with_dataloader(),
+                .max_steps = spec.max_steps(),
+                .num_epochs = spec.num_epochs()};
+  if (rounds_per_epoch == 0) {
+    plan.total_steps = plan.max_steps;
+    plan.total_rounds = SaturatingMultiply(plan.max_steps, plan.accumulation);
+    plan.total_epochs = plan.num_epochs;
+    return plan;
+  }
   plan.total_steps = spec.has_num_epochs() ? StepsOfEpochs(plan, spec.num_epochs()) : kMax;
   if (spec.has_max_steps() && spec.max_steps() <= plan.total_steps) {
     plan.total_steps = spec.max_steps();

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/engine/checkpoint/model_files.h"
 #include "core/engine/cuda/loader.h"
 #include "core/engine/distributed/comm_hooks.h"
 #include "core/engine/loop/failure.h"
@@ -33,7 +34,7 @@ int UsableCores() {
 int ThreadsPerRank(const StartAttempt& start) {
   const auto& loop = start.spec().loop();
   if (loop.has_num_cpu_threads_per_process()) return loop.num_cpu_threads_per_process();
-  return std::max(1, UsableCores() / start.world_size());
+  return std::max(1, UsableCores() / std::max(1, start.local_world_size()));
 }
 
 // The module lies beside this program or in the lib folder next to its bin.
@@ -42,29 +43,6 @@ absl::StatusOr<const CudaModule*> OpenCudaModule() {
   const fs::path beside = bin / kCudaModuleFileName;
   return LoadCudaModule(fs::exists(beside) ? beside
                                            : bin.parent_path() / "lib" / kCudaModuleFileName);
-}
-
-LoaderOptions TrainOptions(const StartAttempt& start) {
-  const auto& data = start.spec().data();
-  const auto& config = start.resolved_accelerator().dataloader_config();
-  return {.batch_size = data.batch_size(),
-          .rank = start.rank(),
-          .world_size = start.world_size(),
-          .shuffle = !data.has_shuffle() || data.shuffle(),
-          .drop_last = data.drop_last(),
-          .even_batches = config.even_batches(),
-          .split_batches = config.split_batches(),
-          .use_seedable_sampler = config.use_seedable_sampler(),
-          .data_seed = config.has_data_seed() ? config.data_seed() : SeedOf(start.spec().loop())};
-}
-
-LoaderOptions EvaluationOptions(const StartAttempt& start) {
-  LoaderOptions options = TrainOptions(start);
-  const auto& data = start.spec().data();
-  if (data.has_evaluation_batch_size()) options.batch_size = data.evaluation_batch_size();
-  options.shuffle = false;
-  options.drop_last = false;
-  return options;
 }
 
 int64_t SequenceLength(const Dataset& data) {
@@ -81,17 +59,23 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
   TrainerState restored;
   const std::vector<std::function<absl::Status()>> phases{
       [&] { return WithCause(session->OpenDevice(), Failure::JOB); },
-      [&] { return WithCause(session->LoadData(), Failure::DATA); },
-      [&] { return WithCause(session->CreateModel(), Failure::JOB); },
+      [&] { return WithCause(session->data_.Load(session->start_), Failure::DATA); },
       [&]() -> absl::Status {
         auto connected = Communicator::Connect(start, session->device_, session->cuda_);
         if (!connected.ok()) return WithCause(connected.status(), Failure::COLLECTIVE);
         session->communicator_ = *std::move(connected);
         return absl::OkStatus();
       },
+      [&] {
+        return WithCause(session->data_.Share(*session->communicator_, session->device_),
+                         Failure::DATA);
+      },
+      [&] { return WithCause(session->CreateModel(), Failure::JOB); },
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
+      [&] { return session->AddPrecisionSections(); },
+      [&] { return session->AddLoopSections(); },
       [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },
       [&] { return WithCause(session->RestoreRandomStates(), Failure::STORAGE); },
   };
@@ -109,7 +93,7 @@ absl::Status Session::OpenDevice() {
     ACCEL_ASSIGN_OR_RETURN(cuda_, OpenCudaModule());
     ACCEL_ASSIGN_OR_RETURN(const int count, cuda_->DeviceCount());
     if (count == 0) return absl::FailedPreconditionError("no cuda device on this node");
-    device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.rank() % count));
+    device_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(start_.local_rank() % count));
     ACCEL_RETURN_IF_ERROR(cuda_->SetDevice(device_.index()));
   }
   ACCEL_ASSIGN_OR_RETURN(autocast_, Autocast::Create(accelerator(), device_.type()));
@@ -117,26 +101,25 @@ absl::Status Session::OpenDevice() {
   return absl::OkStatus();
 }
 
-absl::Status Session::LoadData() {
-  const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
-  ACCEL_ASSIGN_OR_RETURN(data_, LoadTrainingData(spec().data(), TargetKindOf(spec().loss()), roots,
-                                                 IgnoreIndex(spec().loss())));
-  train_loader_ = std::make_unique<DataLoader>(*data_.train, TrainOptions(start_));
-  if (data_.evaluation != nullptr) {
-    evaluation_loader_ = std::make_unique<DataLoader>(*data_.evaluation, EvaluationOptions(start_));
-  }
-  return absl::OkStatus();
+absl::Status Session::CheckData(const std::vector<int64_t>& output_shape) const {
+  ACCEL_RETURN_IF_ERROR(CheckTargets(data_.train(), spec().loss(), output_shape));
+  if (data_.evaluation() == nullptr) return absl::OkStatus();
+  return CheckTargets(*data_.evaluation(), spec().loss(), output_shape);
 }
 
 absl::Status Session::CreateModel() {
-  const Dataset& data = *data_.train;
+  const Dataset& data = data_.train();
   ACCEL_RETURN_IF_ERROR(CheckInput(spec().model(), data.target_kind(), data.feature_shape()));
   const std::vector<int64_t> output = OutputShape(spec().model(), data.feature_shape());
-  ACCEL_RETURN_IF_ERROR(CheckTargets(data, spec().loss(), output));
-  if (data_.evaluation != nullptr) {
-    ACCEL_RETURN_IF_ERROR(CheckTargets(*data_.evaluation, spec().loss(), output));
-  }
+  ACCEL_RETURN_IF_ERROR(CheckData(output));
+  data_.CreateLoaders(*communicator_, device_, output);
   ACCEL_ASSIGN_OR_RETURN(model_, BuildModel(spec().model(), SequenceLength(data)));
+  // A checkpoint has the weights of a job that resumes.
+  if (spec().model().has_init_from() && start_.resume_dir().empty()) {
+    const DataRoots roots(start_.data_roots().begin(), start_.data_roots().end());
+    ACCEL_RETURN_IF_ERROR(
+        LoadInitialWeights(spec().model().init_from(), roots, StateDict(*model_)));
+  }
   model_->to(device_);
   model_->train();
   for (const at::Tensor& parameter : model_->parameters()) {
@@ -146,19 +129,24 @@ absl::Status Session::CreateModel() {
 }
 
 absl::Status Session::PlanLoop(const Warn& warn) {
-  const int64_t rounds = communicator_->Min(train_loader_->batches_per_epoch());
-  if (rounds == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an epoch has no batch for every rank: ", data_.train->size(), " samples, batch size ",
-        spec().data().batch_size(), ", ", start_.world_size(), " ranks"));
-  }
-  if (rounds < train_loader_->rounds_per_epoch() && start_.rank() == 0) {
-    warn("data", absl::StrCat("with even_batches off some ranks have more batches than others: ",
-                              "each epoch trains the ", rounds, " of ",
-                              train_loader_->rounds_per_epoch(), " that all have"));
+  DataLoader& loader = train_loader();
+  int64_t rounds = 0;
+  if (loader.batches_per_epoch().has_value()) {
+    rounds = communicator_->Min(*loader.batches_per_epoch());
+    if (rounds == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an epoch has no batch for every rank: ", data_.train().size(), " samples, batch size ",
+          spec().data().batch_size(), ", ", start_.world_size(), " ranks"));
+    }
+    if (rounds < *loader.rounds_per_epoch() && start_.rank() == 0) {
+      warn("data", absl::StrCat("with even_batches off some ranks have more batches than others: ",
+                                "each epoch trains the ", rounds, " of ",
+                                *loader.rounds_per_epoch(), " that all have"));
+    }
+    loader.LimitRounds(rounds);
   }
   plan_ = MakeLoopPlan(spec().loop(), accelerator().gradient_accumulation_plugin(), rounds);
-  if (plan_.total_steps == 0) {
+  if (rounds > 0 && plan_.total_steps == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient_accumulation_plugin: num_steps is ", plan_.accumulation,
                      ", the job has ", plan_.total_rounds, " batches: no step is ever complete"));
@@ -182,6 +170,7 @@ absl::Status Session::CreateOptimizer() {
   for (const auto& item : model_->named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
   }
+  ACCEL_RETURN_IF_ERROR(CheckMasterWeights(accelerator(), parameters));
   ACCEL_ASSIGN_OR_RETURN(optimizer_, Optimizer::Create(spec().optimizer(), std::move(parameters)));
   // A scheduler that Accelerate prepared steps once for each rank's batch, so that a schedule made
   // for the unprepared loader keeps its length.
@@ -193,7 +182,8 @@ absl::Status Session::CreateOptimizer() {
   const int64_t updates = counts_rounds ? plan_.total_rounds : plan_.total_steps;
   schedule_.emplace(spec().schedule(), optimizer_->learning_rate(), updates * steps_per_update,
                     steps_per_update);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
+  ApplySchedule();
+  CreateScaler();
   return absl::OkStatus();
 }
 
@@ -207,7 +197,8 @@ absl::Status Session::Replicate(const TrainerState& restored, const Warn& warn) 
   }
   // Ranks that train apart begin with the same weights, and reduce and broadcast nothing.
   if (local_sgd_.has_value()) return absl::OkStatus();
-  const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb();
+  const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb() &&
+                        restored.world_size == start_.world_size();
   ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
                                                    same_cap ? restored.buckets : BucketIndices{});
   return RegisterCommHook(restored, warn);
@@ -224,11 +215,13 @@ absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn&
   hook_state_ = std::move(made.state);
   if (hook_state_ == nullptr || start_.resume_dir().empty()) return absl::OkStatus();
   if (restored.comm_hook != CommHookName(kwargs) ||
-      restored.bucket_cap_mb != kwargs.bucket_cap_mb()) {
+      restored.bucket_cap_mb != kwargs.bucket_cap_mb() ||
+      restored.world_size != start_.world_size()) {
     if (start_.rank() == 0) {
       warn("accelerator.ddp_kwargs.comm_hook",
            absl::StrCat("begins anew with its iterations: the checkpoint is of comm_hook ",
-                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb));
+                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb, " and ",
+                        restored.world_size, " ranks"));
     }
     return absl::OkStatus();
   }

@@ -16,14 +16,15 @@
 #include "core/engine/checkpoint/state_section.h"
 #include "core/engine/checkpoint/training_state.h"
 #include "core/engine/data/loader.h"
-#include "core/engine/data/training_data.h"
 #include "core/engine/distributed/ddp.h"
 #include "core/engine/distributed/local_sgd.h"
 #include "core/engine/distributed/power_sgd_state.h"
 #include "core/engine/distributed/process_group.h"
 #include "core/engine/loop/early_stopping.h"
+#include "core/engine/loop/job_data.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
+#include "core/engine/optim/grad_scaler.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
 #include "core/engine/precision/autocast.h"
@@ -51,9 +52,9 @@ class Session {
   Model& model() { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   Schedule& schedule() { return *schedule_; }
-  DataLoader& train_loader() { return *train_loader_; }
+  DataLoader& train_loader() { return data_.train_loader(); }
   // Null where the job evaluates nothing.
-  DataLoader* evaluation_loader() { return evaluation_loader_.get(); }
+  DataLoader* evaluation_loader() { return data_.evaluation_loader(); }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   int64_t num_parameters() const;
 
@@ -67,6 +68,23 @@ class Session {
   // first, or only add to this rank's.
   void SetReduceGradients(bool reduce);
 
+  // Adds the gradients of a part of the step's loss, of the scaled loss where the job scales it.
+  void Backward(const at::Tensor& loss);
+
+  // Undoes the loss's scale in the gradients, so that they can be looked at and clipped. At most
+  // once before each StepOptimizer.
+  void UnscaleGradients();
+
+  // The optimizer's step; false where it was skipped because gradients overflowed.
+  bool StepOptimizer();
+
+  // Whether the loss is scaled; then `scaler` says how it goes.
+  bool scales_loss() const { return scaler_.has_value() && scaler_->enabled(); }
+  const GradScaler& scaler() const { return *scaler_; }
+
+  // Gives the optimizer what the schedule says for the next step.
+  void ApplySchedule();
+
   // The model's output in training mode, with the gradients' reduction prepared.
   at::Tensor Forward(const at::Tensor& features);
 
@@ -78,6 +96,10 @@ class Session {
   void BeginEvaluation();
   void EndEvaluation();
 
+  // Adds a part of training with files of its own to every checkpoint. Where the job resumes, it is
+  // restored at once; errors of that carry their cause.
+  absl::Status AddSection(StateSection section);
+
   // Writes a checkpoint of the present state; its manifest names `epoch`. Every rank calls it.
   absl::StatusOr<Checkpointer::Result> SaveCheckpoint(int64_t epoch);
 
@@ -85,14 +107,14 @@ class Session {
   explicit Session(const accel::internal::v1::StartAttempt& start) : start_(start) {}
 
   absl::Status OpenDevice();
-  absl::Status LoadData();
   absl::Status CreateModel();
+  absl::Status CheckData(const std::vector<int64_t>& output_shape) const;
   absl::Status PlanLoop(const Warn& warn);
   absl::Status CreateOptimizer();
+  void CreateScaler();
+  absl::Status AddPrecisionSections();
+  absl::Status AddLoopSections();
   absl::Status Restore(TrainerState* restored);
-  // What checkpoints hold besides; `averaged` while the model has the mean of ranks that train
-  // apart.
-  std::vector<StateSection> Sections(const LocalSgd::Averaged* averaged);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
   // Registers the hook that the job asks for, with what it remembers in the checkpoint.
@@ -104,23 +126,26 @@ class Session {
   const CudaModule* cuda_ = nullptr;
   at::Device device_ = at::kCPU;
   Autocast autocast_;
-  TrainingData data_;
+  JobData data_;
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<Model> model_;
   std::vector<at::Tensor> parameters_;
   std::unique_ptr<DistributedDataParallel> ddp_;
   // What the communication hook remembers; null where it remembers nothing.
   std::shared_ptr<PowerSgdState> hook_state_;
-  std::unique_ptr<DataLoader> train_loader_;
-  std::unique_ptr<DataLoader> evaluation_loader_;
   LoopPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Schedule> schedule_;
+  // Absent where mixed_precision is not fp16.
+  std::optional<GradScaler> scaler_;
   std::optional<Checkpointer> checkpointer_;
+  std::vector<StateSection> sections_;
+  // Of the checkpoint that was restored.
+  int64_t restored_world_size_ = 1;
   Position position_;
   EarlyStopping early_stopping_;
   std::optional<LocalSgd> local_sgd_;
-  // During an evaluation.
+  // While an evaluation or a checkpoint needs the means of ranks that train apart.
   std::optional<LocalSgd::Averaged> averaged_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/config/byte_size.h"
 #include "core/engine/checkpoint/manifest.h"
 #include "core/engine/checkpoint/random_state.h"
 #include "core/engine/distributed/comm_hooks.h"
@@ -17,8 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using accel::v1::Failure;
 
-// accelerator.save_model's default.
-constexpr int64_t kMaxShardBytes = 10'000'000'000;
+// Validated; the default is accelerator.save_model's.
+int64_t MaxShardBytes(const accel::v1::LoopSpec& loop) {
+  return config::ParseByteSize(loop.has_max_shard_size() ? loop.max_shard_size() : "10GB").value();
+}
 
 absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
   return absl::FailedPreconditionError(
@@ -43,34 +46,30 @@ absl::Status Session::Restore(TrainerState* restored) {
   if (keeps_own_buffers()) {
     ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
   }
-  for (const StateSection& section : Sections(/*averaged=*/nullptr)) {
-    ACCEL_RETURN_IF_ERROR(RestoreSection(folder, start_.rank(), section));
-  }
   schedule_->set_step(restored->schedule_step);
-  optimizer_->set_learning_rate(schedule_->LearningRate());
   position_ = restored->position;
+  restored_world_size_ = restored->world_size;
   return absl::OkStatus();
 }
 
-std::vector<StateSection> Session::Sections(const LocalSgd::Averaged* averaged) {
-  std::vector<StateSection> sections{early_stopping_.Section()};
-  if (local_sgd_.has_value()) {
-    sections.push_back(LocalSgdSection(*local_sgd_, averaged, *model_, *optimizer_));
-  }
-  return sections;
-}
-
 absl::Status Session::CheckRestored(const TrainerState& state) const {
-  if (state.world_size != start_.world_size()) {
+  const Position& position = state.position;
+  const bool inside_epoch = position.batches > 0 && !position.epoch_complete;
+  if (state.world_size != start_.world_size() && (inside_epoch || keeps_own_buffers())) {
     return absl::FailedPreconditionError(absl::StrCat(
         "world size is ", state.world_size, " in the checkpoint and ", start_.world_size(),
-        " in the job: each rank's random states and share of the data belong to one world size"));
+        " in the job: ",
+        inside_epoch
+            ? absl::StrCat("the rest of epoch ", position.epoch, ", from batch ", position.batches,
+                           " on, is dealt out to the ranks it began "
+                           "with; only between epochs another number can go on")
+            : "each rank has buffers of its own with broadcast_buffers false"));
   }
-  if (state.train_samples != data_.train->size()) {
+  if (state.train_samples != data_.train().size()) {
     return PreconditionFailed("number of training samples", state.train_samples,
-                              data_.train->size());
+                              data_.train().size());
   }
-  if (state.rounds_per_epoch != plan_.rounds_per_epoch) {
+  if (state.world_size == start_.world_size() && state.rounds_per_epoch != plan_.rounds_per_epoch) {
     return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
                               plan_.rounds_per_epoch);
   }
@@ -78,9 +77,7 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
     return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
                               plan_.accumulation);
   }
-  const Position& position = state.position;
-  if (position.epoch * plan_.rounds_per_epoch + position.batches < plan_.total_rounds &&
-      !plan_.StepEndsAt(position.epoch, position.batches)) {
+  if (position.micro_batches > 0 && !plan_.EndsAt(position)) {
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint lies inside an accumulated step: epoch ", position.epoch,
                      ", batch ", position.batches, ", num_steps ", plan_.accumulation));
@@ -90,9 +87,29 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
 
 absl::Status Session::RestoreRandomStates() {
   if (start_.resume_dir().empty()) return absl::OkStatus();
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state,
-                         ReadRandomState(start_.resume_dir(), start_.rank()));
+  // Ranks that the checkpoint does not know go on as one that it knows: all began alike.
+  const int rank = start_.rank() % static_cast<int>(restored_world_size_);
+  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state, ReadRandomState(start_.resume_dir(), rank));
   return RestoreRandomState(state, device_);
+}
+
+absl::Status Session::AddLoopSections() {
+  ACCEL_RETURN_IF_ERROR(AddSection(early_stopping_.Section()));
+  if (!local_sgd_.has_value()) return absl::OkStatus();
+  return AddSection(LocalSgdSection(*local_sgd_, averaged_, *model_, *optimizer_));
+}
+
+absl::Status Session::AddSection(StateSection section) {
+  sections_.push_back(std::move(section));
+  if (start_.resume_dir().empty()) return absl::OkStatus();
+  if (sections_.back().per_rank && restored_world_size_ != start_.world_size()) {
+    return WithCause(PreconditionFailed(
+                         absl::StrCat("world size, to which ", sections_.back().name, " belongs,"),
+                         restored_world_size_, start_.world_size()),
+                     Failure::JOB);
+  }
+  return WithCause(RestoreSection(start_.resume_dir(), start_.rank(), sections_.back()),
+                   Failure::STORAGE);
 }
 
 absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
@@ -100,7 +117,7 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
                            .schedule_step = schedule_->step(),
                            .world_size = start_.world_size(),
                            .seed = SeedOf(spec().loop()),
-                           .train_samples = data_.train->size(),
+                           .train_samples = data_.train().size(),
                            .rounds_per_epoch = plan_.rounds_per_epoch,
                            .accumulation = plan_.accumulation,
                            .optimizer = std::string(optimizer_->name()),
@@ -108,22 +125,25 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
                            .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
                            .comm_hook = CommHookName(accelerator().ddp_kwargs())};
   // The model of a checkpoint is the ranks' mean; what each goes on with lies beside it.
-  std::optional<LocalSgd::Averaged> averaged;
-  if (local_sgd_.has_value()) averaged.emplace(*local_sgd_);
-  return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
+  if (local_sgd_.has_value()) averaged_.emplace(*local_sgd_);
+  auto saved = checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
     return Guarded("checkpoint", [&]() -> absl::Status {
       ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
                                            *model_, keeps_own_buffers()));
-      for (const StateSection& section : Sections(averaged.has_value() ? &*averaged : nullptr)) {
-        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
-      }
       if (hook_state_ != nullptr) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
-      if (start_.rank() != 0) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state, kMaxShardBytes);
+      for (const StateSection& section : sections_) {
+        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
+      }
+      const bool on_each = accelerator().project_config().save_on_each_node();
+      const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
+      if (!shared) return absl::OkStatus();
+      return WriteSharedState(folder, *model_, *optimizer_, state, MaxShardBytes(spec().loop()));
     });
   });
+  averaged_.reset();
+  return saved;
 }
 
 }  // namespace accel::engine

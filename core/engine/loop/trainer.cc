@@ -68,36 +68,21 @@ void Trainer::ReportReady() {
   observer_.OnReport(std::move(report));
 }
 
-bool Trainer::epoch_complete() const {
-  return position_.batches == session_.plan().rounds_per_epoch;
-}
-
-// A complete epoch is still to be finished, also after the last batch.
-bool Trainer::done() const { return trained() && !epoch_complete(); }
-
-int64_t Trainer::rounds_done() const {
-  return position_.epoch * session_.plan().rounds_per_epoch + position_.batches;
-}
-
-bool Trainer::inside_step() const {
-  return !trained() && !session_.plan().StepEndsAt(position_.epoch, position_.batches);
-}
-
 int64_t Trainer::last_epoch() const {
   return position_.batches == 0 && position_.epoch > 0 ? position_.epoch - 1 : position_.epoch;
 }
 
 absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
-  batches_.StartEpoch();
-  while (!epoch_complete() && !trained() && !ends_early()) {
+  if (!position_.epoch_complete && !trained()) ACCEL_RETURN_IF_ERROR(batches_.StartEpoch());
+  while (!position_.epoch_complete && !trained() && !ends_early()) {
     if (!inside_step()) {
       const TickGate::Decision decision = BeginStepTick();
       if (decision.checkpoint) Checkpoint();
       if (decision.stop) return Flow::kStop;
       step_begun_ = position_.step + 1;
     }
-    if (position_.batches == 0) DrawLoaderSeed();
-    const Batch batch = batches_.Next();
+    if (position_.batches == 0 && session_.train_loader().iterates()) DrawLoaderSeed();
+    ACCEL_ASSIGN_OR_RETURN(const Batch batch, batches_.Next());
     const int64_t steps_before = position_.step;
     ACCEL_RETURN_IF_ERROR(TrainBatch(batch));
     if (position_.step > steps_before && PeriodicCheckpointDue()) Checkpoint();
@@ -117,16 +102,22 @@ TickGate::Decision Trainer::BeginStepTick() {
 bool Trainer::PeriodicCheckpointDue() const {
   const auto& loop = session_.spec().loop();
   if (!loop.has_checkpoint_every_steps()) return false;
-  const bool last = position_.step == session_.plan().total_steps && saves_at_end();
+  const bool last = (trained() || ends_early() || position_.step == session_.plan().total_steps) &&
+                    saves_at_end();
   return position_.step % loop.checkpoint_every_steps() == 0 && !last;
 }
 
 absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
   Flow flow = Flow::kGoOn;
   bool checkpoint_asked = false;
+  if (position_.epoch_complete && session_.schedule().Watches(kTrainLoss)) {
+    session_.schedule().plateau()->EndEpoch();
+    session_.ApplySchedule();
+  }
   if (EvaluationDue()) {
     const NamedTensors before = CaptureRandomState(session_.device());
-    const EvaluationOutcome outcome = Evaluate(session_, [this] { return BeginEvaluationTick(); });
+    ACCEL_ASSIGN_OR_RETURN(const EvaluationOutcome outcome,
+                           Evaluate(session_, [this] { return BeginEvaluationTick(); }));
     checkpoint_asked = outcome.checkpoint_asked;
     if (outcome.stopped) {
       flow = Flow::kStop;
@@ -135,13 +126,14 @@ absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
     }
     // An evaluation that was broken off starts anew; one in the middle of an epoch has no place in
     // a longer run. Neither may leave a trace in what is drawn later.
-    if (flow == Flow::kStop || !epoch_complete()) {
+    if (flow == Flow::kStop || !position_.epoch_complete) {
       ACCEL_RETURN_IF_ERROR(RestoreRandomState(before, session_.device()));
     }
   }
-  if (flow == Flow::kGoOn && epoch_complete()) {
+  if (flow == Flow::kGoOn && position_.epoch_complete) {
     ++position_.epoch;
     position_.batches = 0;
+    position_.epoch_complete = false;
   }
   if (checkpoint_asked) Checkpoint();
   return flow;
@@ -157,27 +149,25 @@ void Trainer::OnEvaluation(const std::map<std::string, double>& metrics) {
     observer_.OnReport(std::move(report));
   }
   // One in the middle of an epoch is the last one, and has no place in a longer run.
-  if (!epoch_complete()) return;
+  if (!position_.epoch_complete) return;
   for (const auto& [name, value] : metrics) {
+    if (session_.schedule().Watches(name)) session_.schedule().plateau()->Observe(value);
     EndEarly(session_.early_stopping().Observe(name, value, position_.step));
   }
+  session_.ApplySchedule();
 }
 
 void Trainer::EndEarly(const std::optional<EarlyStopped>& stop) {
-  if (!stop.has_value() || early_stop_.has_value()) return;
-  early_stop_ = stop;
-  if (ends_early()) AverageRanks();
-}
-
-void Trainer::AverageRanks() {
-  if (session_.local_sgd() != nullptr) session_.local_sgd()->Average();
+  if (stop.has_value() && !early_stop_.has_value()) early_stop_ = stop;
 }
 
 absl::Status Trainer::TrainBatch(const Batch& batch) {
-  const bool completes_step = session_.plan().StepEndsAt(position_.epoch, position_.batches + 1);
+  const bool completes_step = session_.plan().CompletesStep(position_, batch.last);
   const std::optional<TrainingStep::Result> step =
       step_.Train(batch, batches_.step(), completes_step);
   ++position_.batches;
+  position_.epoch_complete = batch.last;
+  position_.micro_batches = completes_step ? 0 : position_.micro_batches + 1;
   if (!step.has_value()) return absl::OkStatus();
   if (!step->taken) return OnLossNotFinite(*step->mean_loss);
   ++position_.step;
@@ -200,7 +190,6 @@ absl::Status Trainer::OnLossNotFinite(double loss) {
 
 void Trainer::OnStep(const TrainingStep::Result& step) {
   if (session_.local_sgd() != nullptr) session_.local_sgd()->OnStep(position_.step);
-  if (position_.step == session_.plan().total_steps) AverageRanks();
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_log_every_steps() ? loop.log_every_steps() : 1;
   if (position_.step % every == 0) {
@@ -209,6 +198,8 @@ void Trainer::OnStep(const TrainingStep::Result& step) {
     step_end_ = Clock::Real().Monotonic();
   }
   if (!step.mean_loss.has_value()) return;
+  Schedule& schedule = session_.schedule();
+  if (schedule.Watches(kTrainLoss)) schedule.plateau()->Add(*step.mean_loss);
   EndEarly(session_.early_stopping().Observe(kTrainLoss, *step.mean_loss, position_.step));
 }
 
@@ -223,6 +214,12 @@ void Trainer::ReportStep(const TrainingStep::Result& result) {
   step->set_samples(result.samples);
   step->set_learning_rate(result.learning_rate);
   if (result.grad_norm.has_value()) step->set_grad_norm(*result.grad_norm);
+  if (session_.scales_loss()) {
+    auto* scaling = step->mutable_loss_scaling();
+    scaling->set_scale(session_.scaler().scale());
+    scaling->set_step_was_skipped(result.skipped);
+    scaling->set_skipped_steps(session_.scaler().skipped_steps());
+  }
   step->set_step_seconds(absl::ToDoubleSeconds(now - step_end_));
   step->set_time_us(NowMicros(Clock::Real()));
   step_end_ = now;
@@ -240,7 +237,7 @@ bool Trainer::EvaluationDue() const {
   if (trained() || ends_early()) return true;
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_evaluate_every_epochs() ? loop.evaluate_every_epochs() : 1;
-  return epoch_complete() && (position_.epoch + 1) % every == 0;
+  return position_.epoch_complete && (position_.epoch + 1) % every == 0;
 }
 
 TickGate::Decision Trainer::BeginEvaluationTick() {

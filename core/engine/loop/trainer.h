@@ -2,6 +2,7 @@
 #define ACCEL_CORE_ENGINE_LOOP_TRAINER_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -9,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/engine/loop/session.h"
+#include "core/engine/loop/step_batches.h"
 #include "core/engine/loop/training.h"
 #include "core/engine/loop/training_step.h"
-#include "core/engine/loss.h"
 
 namespace accel::engine {
 
@@ -47,7 +48,7 @@ class Trainer {
   void ReportStep(const TrainingStep::Result& result);
 
   bool EvaluationDue() const;
-  // Reports an evaluation and shows it to the conditions that may end the job.
+  // Reports an evaluation and shows it to the conditions that may end the job and to the schedule.
   void OnEvaluation(const std::map<std::string, double>& metrics);
   // What to do before the next batch of an evaluation. Inside a step a checkpoint waits for the
   // step's end, and so does a stop that is to come after it.
@@ -55,8 +56,6 @@ class Trainer {
 
   // Ends the job as soon as no step is under way, where there is a reason.
   void EndEarly(const std::optional<accel::v1::EarlyStopped>& stop);
-  // The last averaging of ranks that train apart.
-  void AverageRanks();
 
   // Saves; a failure is only a warning.
   void Checkpoint();
@@ -68,13 +67,12 @@ class Trainer {
   // What to do before the next optimizer step.
   TickGate::Decision BeginStepTick();
 
-  int64_t rounds_done() const;
   // Whether gradients wait for more batches: there is no checkpoint of such a position.
-  bool inside_step() const;
-  bool trained() const { return rounds_done() >= session_.plan().total_rounds; }
-  bool done() const;
+  bool inside_step() const { return !trained() && position_.micro_batches > 0; }
+  bool trained() const { return session_.plan().EndsAt(position_); }
+  // A complete epoch is still to be finished, also after the last batch.
+  bool done() const { return trained() && !position_.epoch_complete; }
   bool ends_early() const { return early_stop_.has_value() && !inside_step(); }
-  bool epoch_complete() const;
   // Epoch of the last batch.
   int64_t last_epoch() const;
 

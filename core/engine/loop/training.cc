@@ -13,6 +13,7 @@ namespace {
 
 using accel::internal::v1::Finished;
 using accel::internal::v1::StartAttempt;
+using accel::internal::v1::WorkerReport;
 
 absl::StatusOr<Finished> Train(Session& session, TickGate& gate, TrainingObserver& observer) {
   Trainer trainer(session, gate, observer);
@@ -43,6 +44,11 @@ absl::StatusOr<Finished> RunTraining(const StartAttempt& start, TickGate& gate,
     // Ranks that stop while they start leave the others with half a process group.
     if (gate.StopRequested()) return StoppedBeforeFirstStep();
     return session.status();
+  }
+  if (start.rank() == 0 && start.world_size() > 1) {
+    WorkerReport report;
+    *report.mutable_process_group() = DescribeGroup(start);
+    observer.OnReport(std::move(report));
   }
   return Train(**session, gate, observer);
 }

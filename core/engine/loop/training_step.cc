@@ -24,28 +24,59 @@ TrainingStep::TrainingStep(Session& session)
     : session_(session),
       by_items_(AveragesOverItems(session)),
       needs_finite_loss_(NeedsFiniteLoss(session.spec().loop())),
-      watches_loss_(needs_finite_loss_ || session.early_stopping().Watches(kTrainLoss)) {}
+      watches_loss_(needs_finite_loss_ || session.early_stopping().Watches(kTrainLoss) ||
+                    session.schedule().Watches(kTrainLoss)) {}
 
 std::optional<TrainingStep::Result> TrainingStep::Train(const Batch& batch, const StepSize& size,
                                                         bool completes_step) {
+  if (session_.optimizer().needs_closure()) return StepWithClosure(batch, size);
   Accumulate(batch, size, completes_step);
   if (completes_step) return Finish(size);
   if (!session_.accelerator().step_scheduler_with_optimizer()) AdvanceSchedule(1);
   return std::nullopt;
 }
 
-void TrainingStep::Accumulate(const Batch& batch, const StepSize& size, bool completes_step) {
+at::Tensor TrainingStep::Accumulate(const Batch& batch, const StepSize& size, bool completes_step) {
   const bool each = session_.accelerator().gradient_accumulation_plugin().sync_each_batch();
   session_.SetReduceGradients(completes_step || each);
-  const at::Tensor output = session_.Forward(batch.features.to(session_.device()));
-  const at::Tensor loss =
-      ComputeLoss(session_.spec().loss(), output, batch.targets.to(session_.device()),
-                  by_items_ ? LossReduction::kSum : LossReduction::kMean);
-  ShareOfStep(loss, size).backward();
+  const at::Tensor output = session_.Forward(batch.features);
+  const at::Tensor loss = ComputeLoss(session_.spec().loss(), output, batch.targets,
+                                      by_items_ ? LossReduction::kSum : LossReduction::kMean);
+  const at::Tensor share = ShareOfStep(loss, size);
+  session_.Backward(share);
   const at::Tensor value = loss.detach().to(at::kDouble);
   accumulated_.loss_sum = accumulated_.batches == 0 ? value : accumulated_.loss_sum.add(value);
   ++accumulated_.batches;
   accumulated_.samples += batch.samples;
+  return share.detach();
+}
+
+// Every rank has to see the same loss, or they would not end their steps after the same number of
+// evaluations.
+TrainingStep::Result TrainingStep::StepWithClosure(const Batch& batch, const StepSize& size) {
+  Result result;
+  Optimizer& optimizer = session_.optimizer();
+  result.learning_rate = optimizer.learning_rate();
+  optimizer.StepWith([&] {
+    optimizer.ZeroGrad();
+    at::Tensor loss = Accumulate(batch, size, /*completes_step=*/true);
+    if (!result.loss.defined()) {
+      result.loss = LossOfStep(size);
+      result.samples = accumulated_.samples;
+    }
+    accumulated_ = {};
+    Communicator& ranks = session_.communicator();
+    if (ranks.world_size() > 1) {
+      loss = loss.clone();
+      ranks.AllReduceSum(loss);
+      loss.div_(ranks.world_size());
+    }
+    return loss.item<double>();
+  });
+  if (watches_loss_) result.mean_loss = MeanOverRanks(result.loss, result.samples);
+  AdvanceSchedule(1);
+  optimizer.ZeroGrad();
+  return result;
 }
 
 at::Tensor TrainingStep::ShareOfStep(const at::Tensor& loss, const StepSize& size) const {
@@ -86,16 +117,24 @@ TrainingStep::Result TrainingStep::Finish(const StepSize& size) {
     session_.optimizer().ZeroGrad();
     return result;
   }
+  if (LooksAtGradients()) session_.UnscaleGradients();
   result.grad_norm = ClipGradients();
-  Optimizer& optimizer = session_.optimizer();
-  result.learning_rate = optimizer.learning_rate();
-  optimizer.Step();
+  result.learning_rate = session_.optimizer().learning_rate();
+  result.skipped = !session_.StepOptimizer();
   const auto& config = session_.accelerator();
   const bool by_batches = config.step_scheduler_with_optimizer() &&
                           config.gradient_accumulation_plugin().adjust_scheduler();
-  AdvanceSchedule(by_batches ? done.batches : 1);
-  optimizer.ZeroGrad();
+  // A scheduler that Accelerate prepared waits for an optimizer that skipped its step.
+  if (!result.skipped || !config.step_scheduler_with_optimizer()) {
+    AdvanceSchedule(by_batches ? done.batches : 1);
+  }
+  session_.optimizer().ZeroGrad();
   return result;
+}
+
+bool TrainingStep::LooksAtGradients() const {
+  const auto& loop = session_.spec().loop();
+  return loop.clipping().has_max_norm() || loop.clipping().has_max_value() || loop.log_grad_norm();
 }
 
 std::optional<double> TrainingStep::ClipGradients() {
@@ -109,7 +148,7 @@ std::optional<double> TrainingStep::ClipGradients() {
 
 void TrainingStep::AdvanceSchedule(int64_t updates) {
   session_.schedule().Advance(updates);
-  session_.optimizer().set_learning_rate(session_.schedule().LearningRate());
+  session_.ApplySchedule();
 }
 
 }  // namespace accel::engine

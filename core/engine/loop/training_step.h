@@ -30,6 +30,8 @@ class TrainingStep {
     std::optional<double> mean_loss;
     // Samples of all its batches.
     int64_t samples = 0;
+    // Whether the optimizer left the parameters alone, because gradients overflowed.
+    bool skipped = false;
   };
 
   explicit TrainingStep(Session& session);
@@ -39,11 +41,15 @@ class TrainingStep {
   std::optional<Result> Train(const Batch& batch, const StepSize& size, bool completes_step);
 
  private:
-  void Accumulate(const Batch& batch, const StepSize& size, bool completes_step);
+  // Returns the part of the step's loss that the gradients are of.
+  at::Tensor Accumulate(const Batch& batch, const StepSize& size, bool completes_step);
   at::Tensor ShareOfStep(const at::Tensor& loss, const StepSize& size) const;
   Result Finish(const StepSize& size);
+  // The whole step of an optimizer that evaluates the loss of its batch more than once.
+  Result StepWithClosure(const Batch& batch, const StepSize& size);
   at::Tensor LossOfStep(const StepSize& size) const;
   double MeanOverRanks(const at::Tensor& loss, int64_t samples) const;
+  bool LooksAtGradients() const;
   std::optional<double> ClipGradients();
   void AdvanceSchedule(int64_t updates);
 

@@ -11,17 +11,18 @@
 namespace accel::engine {
 namespace {
 
-class AdagradOptimizer final : public Optimizer {
+class AdagradOptimizer final : public GroupedOptimizer {
  public:
   AdagradOptimizer(const accel::v1::Adagrad& spec, std::vector<GroupedParameter> parameters)
-      : Optimizer(spec.has_lr() ? spec.lr() : 1e-2, spec.weight_decay(), std::move(parameters)),
+      : GroupedOptimizer(spec.has_lr() ? spec.lr() : 1e-2, spec.weight_decay(),
+                         std::move(parameters)),
         spec_(spec),
         eps_(spec.has_eps() ? spec.eps() : 1e-10) {}
 
   absl::string_view name() const override { return "adagrad"; }
 
  private:
-  void Update(const Slots& slots, double weight_decay, const GradientScale& scale) override {
+  void UpdateGroup(const Slots& slots, double weight_decay, const GradientScale& scale) override {
     for (Slot* slot : slots) {
       if (slot->state.empty()) Begin(*slot);
     }

@@ -13,35 +13,46 @@
 namespace accel::engine {
 namespace {
 
-// Adam and AdamW differ in their kernel and in the default of weight_decay.
+// Adam and AdamW differ in their names, their kernels and the default of weight_decay.
 template <typename Spec>
-class AdamOptimizer final : public Optimizer {
+class AdamOptimizer final : public GroupedOptimizer {
  public:
   AdamOptimizer(const Spec& spec, std::vector<GroupedParameter> parameters)
-      : Optimizer(spec.has_lr() ? spec.lr() : 1e-3,
-                  spec.has_weight_decay() ? spec.weight_decay() : (kDecoupled ? 0.01 : 0.0),
-                  std::move(parameters)),
+      : GroupedOptimizer(spec.has_lr() ? spec.lr() : 1e-3,
+                         spec.has_weight_decay() ? spec.weight_decay() : (kAdamW ? 0.01 : 0.0),
+                         std::move(parameters)),
         beta1_(spec.has_beta1() ? spec.beta1() : 0.9),
         beta2_(spec.has_beta2() ? spec.beta2() : 0.999),
         eps_(spec.has_eps() ? spec.eps() : 1e-8),
         amsgrad_(spec.amsgrad()),
-        maximize_(spec.maximize()) {}
+        maximize_(spec.maximize()),
+        decoupled_(IsDecoupled(spec)) {}
 
-  absl::string_view name() const override { return kDecoupled ? "adamw" : "adam"; }
+  absl::string_view name() const override { return kAdamW ? "adamw" : "adam"; }
+
+  void set_momentum(double value) override { beta1_ = value; }
 
  private:
-  static constexpr bool kDecoupled = std::is_same_v<Spec, accel::v1::AdamW>;
+  static constexpr bool kAdamW = std::is_same_v<Spec, accel::v1::AdamW>;
+
+  static bool IsDecoupled(const Spec& spec) {
+    if constexpr (kAdamW) {
+      return true;
+    } else {
+      return spec.decoupled_weight_decay();
+    }
+  }
 
   template <typename... Args>
-  static void Launch(const Args&... args) {
-    if constexpr (kDecoupled) {
+  void Launch(const Args&... args) const {
+    if (decoupled_) {
       at::_fused_adamw_(args...);
     } else {
       at::_fused_adam_(args...);
     }
   }
 
-  void Update(const Slots& slots, double weight_decay, const GradientScale& scale) override {
+  void UpdateGroup(const Slots& slots, double weight_decay, const GradientScale& scale) override {
     for (Slot* slot : slots) {
       if (slot->state.empty()) Begin(*slot);
     }
@@ -75,11 +86,12 @@ class AdamOptimizer final : public Optimizer {
     return shapes;
   }
 
-  const double beta1_;
+  double beta1_;
   const double beta2_;
   const double eps_;
   const bool amsgrad_;
   const bool maximize_;
+  const bool decoupled_;
 };
 
 }  // namespace

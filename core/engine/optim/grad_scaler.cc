@@ -49,7 +49,10 @@ bool GradScaler::Step(Optimizer& optimizer) {
     return true;
   }
   if (!unscaled_) CheckAndMultiply(at::ones_like(scale_));
-  if (found_inf_.item<float>() != 0) return false;
+  if (found_inf_.item<float>() != 0) {
+    ++skipped_steps_;
+    return false;
+  }
   // A fused kernel divides by the scale itself.
   optimizer.Step(unscaled_ ? GradientScale{} : GradientScale{.scale = scale_, .found_inf = {}});
   return true;
@@ -65,11 +68,16 @@ void GradScaler::Update() {
 
 double GradScaler::scale() const { return scale_.item<double>(); }
 
-int64_t GradScaler::growth_tracker() const { return growth_tracker_.item<int64_t>(); }
+GradScaler::State GradScaler::Save() const {
+  return {.scale = scale(),
+          .growth_tracker = growth_tracker_.item<int64_t>(),
+          .skipped_steps = skipped_steps_};
+}
 
-void GradScaler::Restore(double scale, int64_t growth_tracker) {
-  scale_.fill_(scale);
-  growth_tracker_.fill_(growth_tracker);
+void GradScaler::Restore(const State& state) {
+  scale_.fill_(state.scale);
+  growth_tracker_.fill_(state.growth_tracker);
+  skipped_steps_ = state.skipped_steps;
 }
 
 }  // namespace accel::engine

@@ -17,6 +17,16 @@ namespace accel::engine {
 // in between, Step, Update. Not thread-safe.
 class GradScaler {
  public:
+  // Where a scaler stands.
+  struct State {
+    double scale = 0;  // of float32
+    // Steps without overflow since the scale last changed.
+    int64_t growth_tracker = 0;
+    int64_t skipped_steps = 0;
+
+    bool operator==(const State&) const = default;
+  };
+
   // `kwargs` is resolved: every field is set and lies in its range. `parameters` are the
   // optimizer's; their gradients are not float16. With enabled = false Scale is the identity, Step
   // only calls the optimizer and the others do nothing.
@@ -40,12 +50,15 @@ class GradScaler {
   // without one. A scale that would be infinite stays.
   void Update();
 
-  // The present scale, and the steps without overflow since it last changed.
+  // The present scale. Waits for the device.
   double scale() const;
-  int64_t growth_tracker() const;
 
-  // Where an earlier scaler stood; `scale` in float32.
-  void Restore(double scale, int64_t growth_tracker);
+  // Steps that overflowed.
+  int64_t skipped_steps() const { return skipped_steps_; }
+
+  // Waits for the device.
+  State Save() const;
+  void Restore(const State& state);
 
  private:
   // Multiplies the gradients and notes whether one is not finite.
@@ -57,6 +70,7 @@ class GradScaler {
   const int64_t growth_interval_;
   const std::vector<at::Tensor> parameters_;
   bool unscaled_ = false;
+  int64_t skipped_steps_ = 0;
   at::Tensor scale_;           // float32 scalar
   at::Tensor growth_tracker_;  // int32 scalar
   at::Tensor found_inf_;       // float32 scalar, 0 or 1

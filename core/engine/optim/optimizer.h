@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,13 +23,6 @@ struct NamedParameter {
   at::Tensor tensor;
 };
 
-// A parameter and its group.
-struct GroupedParameter {
-  NamedParameter parameter;
-  // Whether the optimizer's weight_decay applies to it.
-  bool decays = true;
-};
-
 // What a gradient scaler hands to a step.
 struct GradientScale {
   // Scalar by which the step divides the gradients.
@@ -38,10 +32,12 @@ struct GradientScale {
 };
 
 // An optimizer of torch.optim, with fused=True where there is such a kernel: the same operators in
-// the same order, the same state. State is made for a parameter at its first step with a gradient;
-// parameters without one are left alone.
+// the same order, the same state.
 class Optimizer {
  public:
+  // Replaces the gradients by those of the loss at the present parameters; returns the loss.
+  using Closure = std::function<double()>;
+
   virtual ~Optimizer() = default;
 
   // `parameters` are trainable. INVALID_ARGUMENT when no optimizer is chosen, or when no_decay
@@ -49,53 +45,42 @@ class Optimizer {
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const accel::v1::OptimizerSpec& spec,
                                                            std::vector<NamedParameter> parameters);
 
-  // "sgd", "adam", "adamw", "adagrad" or "rmsprop".
+  // "sgd", "adam", "adamw", "adagrad", "rmsprop" or "lbfgs".
   virtual absl::string_view name() const = 0;
 
+  // Whether a step looks at the loss in several points, so that only StepWith makes one.
+  virtual bool needs_closure() const { return false; }
+
   // Updates the parameters from their gradients.
-  void Step(const GradientScale& scale = {});
+  void Step(const GradientScale& scale = {}) { Update(scale); }
+
+  // Updates the parameters from what `closure`, which is called once or more often, computes.
+  virtual void StepWith(const Closure& closure);
 
   // Drops the gradients.
-  void ZeroGrad();
+  virtual void ZeroGrad() = 0;
 
   double learning_rate() const { return learning_rate_; }
   void set_learning_rate(double value) { learning_rate_ = value; }
 
+  // The momentum, or beta1 of Adam and AdamW, of the next steps. Nothing for the others.
+  virtual void set_momentum(double /*value*/) {}
+
   // The state's tensors themselves by `<parameter>.<slot>`, slots as torch.optim names them
   // (`exp_avg`, `step`, ...).
-  std::map<std::string, at::Tensor> State() const;
+  virtual std::map<std::string, at::Tensor> State() const = 0;
 
   // Replaces the state by copies of `state`, which is what State() gave. INVALID_ARGUMENT names the
   // first tensor that does not fit; the state is then as it was.
-  absl::Status LoadState(const std::map<std::string, at::Tensor>& state);
+  virtual absl::Status LoadState(const std::map<std::string, at::Tensor>& state) = 0;
 
  protected:
-  // A parameter with its gradient and its state by slot.
-  struct Slot {
-    NamedParameter parameter;
-    bool decays = true;
-    std::map<std::string, at::Tensor> state;
-  };
-  using Slots = std::vector<Slot*>;
-
-  Optimizer(double learning_rate, double weight_decay, std::vector<GroupedParameter> parameters);
-
-  // Steps the parameters `slots`, at least one, all of which have a gradient and are of one group.
-  // Runs without a graph.
-  virtual void Update(const Slots& slots, double weight_decay, const GradientScale& scale) = 0;
-
-  // Names of the state's tensors, and the shape of each for `parameter`.
-  virtual std::map<std::string, std::vector<int64_t>> SlotShapes(
-      const at::Tensor& parameter) const = 0;
-
-  static std::vector<at::Tensor> Parameters(const Slots& slots);
-  static std::vector<at::Tensor> Gradients(const Slots& slots);
-  static std::vector<at::Tensor> States(const Slots& slots, const std::string& slot);
+  explicit Optimizer(double learning_rate) : learning_rate_(learning_rate) {}
 
  private:
-  std::vector<Slot> slots_;
+  virtual void Update(const GradientScale& scale) = 0;
+
   double learning_rate_;
-  const double weight_decay_;
 };
 
 }  // namespace accel::engine

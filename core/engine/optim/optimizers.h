@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/engine/optim/optimizer.h"
+#include "core/engine/optim/grouped_optimizer.h"
 
 // The optimizers behind Optimizer::Create.
 namespace accel::engine {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "accel/v1/optimizer.pb.h"
-#include "core/engine/optim/optimizer.h"
+#include "core/engine/optim/grouped_optimizer.h"
 
 namespace accel::engine {
 

@@ -15,20 +15,24 @@
 namespace accel::engine {
 namespace {
 
-class RmsPropOptimizer final : public Optimizer {
+class RmsPropOptimizer final : public GroupedOptimizer {
  public:
   RmsPropOptimizer(const accel::v1::RmsProp& spec, std::vector<GroupedParameter> parameters)
-      : Optimizer(spec.has_lr() ? spec.lr() : 1e-2, spec.weight_decay(), std::move(parameters)),
+      : GroupedOptimizer(spec.has_lr() ? spec.lr() : 1e-2, spec.weight_decay(),
+                         std::move(parameters)),
         spec_(spec),
         alpha_(spec.has_alpha() ? spec.alpha() : 0.99),
-        eps_(spec.has_eps() ? spec.eps() : 1e-8) {}
+        eps_(spec.has_eps() ? spec.eps() : 1e-8),
+        momentum_(spec.momentum()) {}
 
   absl::string_view name() const override { return "rmsprop"; }
+
+  void set_momentum(double value) override { momentum_ = value; }
 
  private:
   // There is no fused kernel that would look at the scale: what torch.amp.GradScaler does around an
   // optimizer without one.
-  void Update(const Slots& slots, double weight_decay, const GradientScale& scale) override {
+  void UpdateGroup(const Slots& slots, double weight_decay, const GradientScale& scale) override {
     if (scale.found_inf.has_value() && scale.found_inf->item<double>() != 0) return;
     for (Slot* slot : slots) {
       if (slot->state.empty()) Begin(*slot);
@@ -38,11 +42,11 @@ class RmsPropOptimizer final : public Optimizer {
     const std::vector<at::Tensor> gradients =
         EffectiveGradients(slots, parameters, weight_decay, scale);
     const std::vector<at::Tensor> average = RootMeanSquare(slots, gradients);
-    if (spec_.momentum() > 0) {
-      const std::vector<at::Tensor> momentum = States(slots, "momentum_buffer");
-      at::_foreach_mul_(momentum, spec_.momentum());
-      at::_foreach_addcdiv_(momentum, gradients, average);
-      at::_foreach_add_(parameters, momentum, -learning_rate());
+    if (momentum_ > 0) {
+      const std::vector<at::Tensor> buffers = States(slots, "momentum_buffer");
+      at::_foreach_mul_(buffers, momentum_);
+      at::_foreach_addcdiv_(buffers, gradients, average);
+      at::_foreach_add_(parameters, buffers, -learning_rate());
     } else {
       at::_foreach_addcdiv_(parameters, gradients, average, -learning_rate());
     }
@@ -85,7 +89,7 @@ class RmsPropOptimizer final : public Optimizer {
     const at::Tensor& parameter = slot.parameter.tensor;
     slot.state["step"] = at::zeros({}, at::TensorOptions(at::kFloat));
     slot.state["square_avg"] = at::zeros_like(parameter);
-    if (spec_.momentum() > 0) slot.state["momentum_buffer"] = at::zeros_like(parameter);
+    if (momentum_ > 0) slot.state["momentum_buffer"] = at::zeros_like(parameter);
     if (spec_.centered()) slot.state["grad_avg"] = at::zeros_like(parameter);
   }
 
@@ -93,7 +97,7 @@ class RmsPropOptimizer final : public Optimizer {
       const at::Tensor& parameter) const override {
     const std::vector<int64_t> shape = parameter.sizes().vec();
     std::map<std::string, std::vector<int64_t>> shapes{{"step", {}}, {"square_avg", shape}};
-    if (spec_.momentum() > 0) shapes["momentum_buffer"] = shape;
+    if (momentum_ > 0) shapes["momentum_buffer"] = shape;
     if (spec_.centered()) shapes["grad_avg"] = shape;
     return shapes;
   }
@@ -101,6 +105,7 @@ class RmsPropOptimizer final : public Optimizer {
   const accel::v1::RmsProp spec_;
   const double alpha_;
   const double eps_;
+  double momentum_;
 };
 
 }  // namespace

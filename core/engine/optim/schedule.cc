@@ -82,7 +82,7 @@ struct Phase {
   double to;
 };
 
-std::vector<Phase> Phases(const OneCycleSchedule& spec, double total, double base_rate) {
+std::vector<Phase> RatePhases(const OneCycleSchedule& spec, double total, double base_rate) {
   const double highest = spec.has_max_lr() ? spec.max_lr() : base_rate;
   const double first = highest / (spec.has_div_factor() ? spec.div_factor() : 25.0);
   const double last = first / (spec.has_final_div_factor() ? spec.final_div_factor() : 1e4);
@@ -92,11 +92,20 @@ std::vector<Phase> Phases(const OneCycleSchedule& spec, double total, double bas
   return {rise, {2 * start * total - 2, highest, first}, {total - 1, first, last}};
 }
 
-double OneCycleRate(const OneCycleSchedule& spec, int64_t step, int64_t job_steps,
-                    double base_rate) {
-  const int64_t total = TotalSteps(spec, job_steps);
+// The momentum goes down while the rate rises, and back.
+std::vector<Phase> MomentumPhases(const OneCycleSchedule& spec, double total) {
+  const double lowest = spec.has_base_momentum() ? spec.base_momentum() : 0.85;
+  const double highest = spec.has_max_momentum() ? spec.max_momentum() : 0.95;
+  std::vector<Phase> phases = RatePhases(spec, total, /*base_rate=*/0);
+  for (Phase& phase : phases) phase.from = phase.to = highest;
+  phases[0].to = phases[1].from = lowest;
+  return phases;
+}
+
+// Where the curve through `phases` is.
+double OneCycleValue(const OneCycleSchedule& spec, const std::vector<Phase>& phases, int64_t step,
+                     int64_t total) {
   const auto present = static_cast<double>(std::min(step, total));
-  const std::vector<Phase> phases = Phases(spec, static_cast<double>(total), base_rate);
   double start_step = 0;
   size_t i = 0;
   for (; i + 1 < phases.size() && present > phases[i].end_step; ++i) {
@@ -108,6 +117,12 @@ double OneCycleRate(const OneCycleSchedule& spec, int64_t step, int64_t job_step
       end_step == start_step ? 1.0 : (present - start_step) / (end_step - start_step);
   if (spec.anneal_strategy() == "linear") return (to - from) * part + from;
   return to + (from - to) / 2.0 * (std::cos(M_PI * part) + 1);
+}
+
+double OneCycleRate(const OneCycleSchedule& spec, int64_t step, int64_t job_steps,
+                    double base_rate) {
+  const int64_t total = TotalSteps(spec, job_steps);
+  return OneCycleValue(spec, RatePhases(spec, static_cast<double>(total), base_rate), step, total);
 }
 
 // What a schedule multiplies the last rate by, where that is how it goes on.
@@ -133,7 +148,18 @@ Schedule::Schedule(const ScheduleSpec& spec, double base_rate, int64_t job_steps
       base_rate_(base_rate),
       job_steps_(job_steps),
       steps_per_update_(steps_per_update),
-      rate_(RateAt(0)) {}
+      rate_(RateAt(0)) {
+  if (spec.has_reduce_on_plateau()) plateau_.emplace(spec.reduce_on_plateau(), base_rate);
+}
+
+std::optional<double> Schedule::Momentum() const {
+  const OneCycleSchedule& spec = spec_.one_cycle();
+  if (!spec_.has_one_cycle() || (spec.has_cycle_momentum() && !spec.cycle_momentum())) {
+    return std::nullopt;
+  }
+  const int64_t total = TotalSteps(spec, job_steps_);
+  return OneCycleValue(spec, MomentumPhases(spec, static_cast<double>(total)), step_, total);
+}
 
 void Schedule::set_step(int64_t step) {
   step_ = 0;

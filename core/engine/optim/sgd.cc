@@ -8,21 +8,25 @@
 namespace accel::engine {
 namespace {
 
-class SgdOptimizer final : public Optimizer {
+class SgdOptimizer final : public GroupedOptimizer {
  public:
   SgdOptimizer(const accel::v1::Sgd& spec, std::vector<GroupedParameter> parameters)
-      : Optimizer(spec.has_lr() ? spec.lr() : 1e-3, spec.weight_decay(), std::move(parameters)),
-        spec_(spec) {}
+      : GroupedOptimizer(spec.has_lr() ? spec.lr() : 1e-3, spec.weight_decay(),
+                         std::move(parameters)),
+        spec_(spec),
+        momentum_(spec.momentum()) {}
 
   absl::string_view name() const override { return "sgd"; }
+
+  void set_momentum(double value) override { momentum_ = value; }
 
  private:
   static constexpr char kMomentum[] = "momentum_buffer";
 
   // The kernel takes one answer to "is this the first step" for all it is given, so parameters
   // whose first gradient comes now go by themselves.
-  void Update(const Slots& slots, double weight_decay, const GradientScale& scale) override {
-    if (spec_.momentum() == 0) {
+  void UpdateGroup(const Slots& slots, double weight_decay, const GradientScale& scale) override {
+    if (momentum_ == 0) {
       return Launch(slots, {}, weight_decay, /*is_first_step=*/false, scale);
     }
     Slots begun;
@@ -41,18 +45,19 @@ class SgdOptimizer final : public Optimizer {
 
   void Launch(const Slots& slots, const std::vector<at::Tensor>& momentum, double weight_decay,
               bool is_first_step, const GradientScale& scale) {
-    at::_fused_sgd_(Parameters(slots), Gradients(slots), momentum, weight_decay, spec_.momentum(),
+    at::_fused_sgd_(Parameters(slots), Gradients(slots), momentum, weight_decay, momentum_,
                     learning_rate(), spec_.dampening(), spec_.nesterov(), spec_.maximize(),
                     is_first_step, scale.scale, scale.found_inf);
   }
 
   std::map<std::string, std::vector<int64_t>> SlotShapes(
       const at::Tensor& parameter) const override {
-    if (spec_.momentum() == 0) return {};
+    if (momentum_ == 0) return {};
     return {{kMomentum, parameter.sizes().vec()}};
   }
 
   const accel::v1::Sgd spec_;
+  double momentum_;
 };
 
 }  // namespace

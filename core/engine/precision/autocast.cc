@@ -49,16 +49,29 @@ absl::StatusOr<Autocast> Autocast::Create(const accel::v1::AcceleratorConfig& co
   Autocast result;
   const std::string& mode = config.mixed_precision();
   if (mode.empty() || mode == "no") return result;
-  if (mode != "bf16") {
+  if (mode != "bf16" && mode != "fp16") {
     return absl::UnimplementedError(
-        absl::StrCat("mixed_precision is ", mode, ", implemented are no and bf16"));
+        absl::StrCat("mixed_precision is ", mode, ", implemented are no, bf16 and fp16"));
   }
   const accel::v1::AutocastKwargs& kwargs = config.autocast_kwargs();
   result.device_ = device;
-  result.dtype_ = at::kBFloat16;
+  result.dtype_ = mode == "bf16" ? at::kBFloat16 : at::kHalf;
   result.enabled_ = !kwargs.has_enabled() || kwargs.enabled();
   if (kwargs.has_cache_enabled()) result.cache_enabled_ = kwargs.cache_enabled();
   return result;
+}
+
+absl::Status CheckMasterWeights(const accel::v1::AcceleratorConfig& config,
+                                const std::vector<NamedParameter>& parameters) {
+  if (config.mixed_precision() != "fp16") return absl::OkStatus();
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.scalar_type() != at::kHalf) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter ", name,
+                     " is float16: with mixed_precision fp16 parameters stay in float32, and "
+                     "gradients in float16 cannot be unscaled"));
+  }
+  return absl::OkStatus();
 }
 
 at::Tensor Autocast::Run(const std::function<at::Tensor()>& forward) const {

@@ -43,6 +43,12 @@ CASES = {
         dict(lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1, amsgrad=True, maximize=True, fused=True),
         set(),
     ),
+    "adam_decoupled": (
+        {"adam": {"weight_decay": 0.3, "decoupled_weight_decay": True}},
+        ADAM,
+        dict(weight_decay=0.3, decoupled_weight_decay=True, fused=True),
+        set(),
+    ),
     "adamw": ({"adamw": {}}, ADAMW, {"fused": True}, set()),
     "adamw_all": (
         {"adamw": {"lr": 0.02, "weight_decay": 0.3, "amsgrad": True, "maximize": True}},

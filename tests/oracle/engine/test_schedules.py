@@ -59,7 +59,7 @@ def by_factor(make):
 
 def one_cycle(max_lr=BASE_RATE, **options):
     def make(optimizer, total):
-        return OneCycleLR(optimizer, **{"max_lr": max_lr, "total_steps": total, "cycle_momentum": False, **options})
+        return OneCycleLR(optimizer, **{"max_lr": max_lr, "total_steps": total, **options})
 
     return make
 
@@ -124,22 +124,31 @@ CASES = {
         {"one_cycle": {"three_phase": True, "pct_start": 0.37, "final_div_factor": 11}},
         one_cycle(three_phase=True, pct_start=0.37, final_div_factor=11.0),
     ),
-    "one_cycle_short": ({"one_cycle": {"total_steps": 37}}, one_cycle(total_steps=37)),
+    "one_cycle_short": (
+        {"one_cycle": {"total_steps": 37, "cycle_momentum": False}},
+        one_cycle(total_steps=37, cycle_momentum=False),
+    ),
+    "one_cycle_momentum": (
+        {"one_cycle": {"max_lr": 0.2, "pct_start": 0.45, "base_momentum": 0.7, "max_momentum": 0.99}},
+        one_cycle(0.2, pct_start=0.45, base_momentum=0.7, max_momentum=0.99),
+    ),
 }
 
 
-def torch_rates(make, per_update):
-    """Steps as Accelerate's AcceleratedScheduler makes them."""
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=BASE_RATE)
+def torch_rates(make, per_update, kind=torch.optim.SGD):
+    """(rates, momenta) of steps as Accelerate's AcceleratedScheduler makes them."""
+    optimizer = kind([torch.zeros(1, requires_grad=True)], lr=BASE_RATE)
     schedule = make(optimizer, UPDATES * per_update)
-    rates = []
+    rates, momenta = [], []
     for _ in range(UPDATES):
         rates.append(schedule.get_last_lr()[0])
+        group = optimizer.param_groups[0]
+        momenta.append(group["betas"][0] if "betas" in group else group["momentum"])
         optimizer.step()
         for _ in range(per_update):
             if not hasattr(schedule, "total_steps") or schedule._step_count <= schedule.total_steps:
                 schedule.step()
-    return rates
+    return rates, momenta
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -147,14 +156,22 @@ def ours(request, tmp_path_factory):
     """(steps of the schedule for an optimizer step, name -> rates)."""
     jobs = [{"schedule": schedule} for schedule, _ in CASES.values()]
     options = ["--base-rate", BASE_RATE, "--updates", UPDATES, "--steps-per-update", request.param]
-    rates = engine.dump(tmp_path_factory.mktemp("schedules"), jobs, "schedules", *options)
-    return request.param, {name: rates[str(i)].tolist() for i, name in enumerate(CASES)}
+    found = engine.dump(tmp_path_factory.mktemp("schedules"), jobs, "schedules", *options)
+    rates = {name: found[str(i)].tolist() for i, name in enumerate(CASES)}
+    momenta = {name: found[f"{i}.momentum"].tolist() for i, name in enumerate(CASES) if f"{i}.momentum" in found}
+    return request.param, rates, momenta
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_rate_is_the_same_number(name, ours):
-    per_update, rates = ours
-    assert rates[name] == torch_rates(CASES[name][1], per_update)
+    per_update, rates, momenta = ours
+    for kind in (torch.optim.SGD, torch.optim.Adam):
+        expected_rates, expected_momenta = torch_rates(CASES[name][1], per_update, kind)
+        assert rates[name] == expected_rates
+        if name in momenta:
+            assert momenta[name] == expected_momenta
+        else:
+            assert len(set(expected_momenta)) == 1
 
 
 def test_schedules_differ(ours):

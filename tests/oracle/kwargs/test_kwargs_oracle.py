@@ -283,6 +283,7 @@ def test_refuses_what_accelerate_refuses(cls, arguments, field):
 # Defaults that stand for "not set" upstream, or that never hold on a node.
 OTHER_DEFAULTS = {
     ("ddp_kwargs", "comm_state_option"),
+    ("ddp_kwargs", "comm_hook_overflow_guard"),
     ("ao_recipe_kwargs", "config"),
     ("fp8_recipe_kwargs", "opt_level"),
     ("gradient_accumulation_plugin", "num_steps"),

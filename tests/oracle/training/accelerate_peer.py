@@ -27,7 +27,7 @@ from accelerate.utils import (
 )
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
@@ -104,6 +104,8 @@ def build_optimizer(spec, model):
     options = dict(options)
     if name == "rmsprop":
         return torch.optim.RMSprop(parameters, **options)
+    if name == "lbfgs":
+        return torch.optim.LBFGS(parameters, **options)
     if name in ("adam", "adamw"):
         options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
     optim = torch.optim
@@ -116,7 +118,10 @@ def torch_schedule(name, options, optimizer, total):
     scheduler = torch.optim.lr_scheduler
     if name == "one_cycle":
         options = {"max_lr": optimizer.defaults["lr"], "total_steps": total, **options}
-        return scheduler.OneCycleLR(optimizer, cycle_momentum=False, **options)
+        return scheduler.OneCycleLR(optimizer, **options)
+    if name == "reduce_on_plateau":
+        options = {key: value for key, value in options.items() if key != "metric"}
+        return scheduler.ReduceLROnPlateau(optimizer, **options)
     kinds = {"step": scheduler.StepLR, "multi_step": scheduler.MultiStepLR, "exponential": scheduler.ExponentialLR}
     return kinds[name](optimizer, **options) if name in kinds else None
 
@@ -177,6 +182,10 @@ def grad_norm(model):
 
 def ddp_handler(options):
     hooks = ("comm_hook", "comm_wrapper")
+    options = dict(options)
+    guarded = options.pop("comm_hook_overflow_guard", False)
+    for name, (hook, dtype) in COMPRESS_HOOKS.items():
+        setattr(default_hooks, name, guarded_compress_hook(dtype) if guarded else hook)
     return DistributedDataParallelKwargs(
         **{key: DDPCommunicationHookType[value.upper()] if key in hooks else value for key, value in options.items()}
     )
@@ -192,6 +201,61 @@ class CompressionStatistics(logging.Handler):
     def emit(self, record):
         if record.msg.startswith("Compression stats"):
             self.rows.append(record.args)
+
+
+class LossScaler(torch.amp.GradScaler):
+    """Remembers whether the last step overflowed. Accelerate looks whether the optimizer's step was called, and a fused
+    optimizer's always is."""
+
+    overflowed = False
+    skipped_steps = 0
+
+    def step(self, optimizer, *args, **kwargs):
+        result = super().step(optimizer, *args, **kwargs)
+        if self.is_enabled():
+            found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
+            self.overflowed = any(value.item() for value in found)
+            self.skipped_steps += self.overflowed
+        return result
+
+
+def emulate_fp16(accelerator, options):
+    """Autocast and a scaler as Accelerate sets them up for a GPU; on a CPU it does nothing for "fp16"."""
+    accelerator.native_amp = True
+    accelerator.scaler = LossScaler("cpu", **options)
+
+
+COMPRESS_HOOKS = {
+    "fp16_compress_hook": (default_hooks.fp16_compress_hook, torch.float16),
+    "bf16_compress_hook": (default_hooks.bf16_compress_hook, torch.bfloat16),
+}
+
+
+def guarded_compress_hook(dtype):
+    """torch's hook of 16 bits, dividing before the cast."""
+
+    def hook(group, bucket):
+        buffer = bucket.buffer()
+        compressed = buffer.div_(torch.distributed.get_world_size()).to(dtype)
+        future = torch.distributed.all_reduce(compressed, async_op=True).get_future()
+        return future.then(lambda done: buffer.copy_(done.value()[0]))
+
+    return hook
+
+
+def lbfgs_step(accelerator, model, optimizer, criterion, features, target):
+    """One step; returns this rank's first loss. The line search of every rank sees the ranks' mean."""
+    first = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(features), target)
+        accelerator.backward(loss)
+        first.append(loss.item())
+        return accelerator.reduce(loss.detach(), reduction="mean")
+
+    optimizer.step(closure)
+    return first[0]
 
 
 def correct_power_sgd():
@@ -233,6 +297,8 @@ def prepare(job):
         step_scheduler_with_optimizer=with_optimizer,
         gradient_accumulation_plugin=GradientAccumulationPlugin(**accumulation),
     )
+    if config.get("emulate_fp16", False):
+        emulate_fp16(accelerator, config.get("scaler_kwargs", {}))
     torch.manual_seed(seed)
     train_data = load_dataset(data["train"], folder)
     model = build_model(spec, train_data)
@@ -289,18 +355,24 @@ def train(job, out):
     statistics = CompressionStatistics()
     powerSGD_hook.logger.addHandler(statistics)
     criterion, clipping = loss_function(spec), loop.get("clipping", {})
-    result = {"losses": [], "rates": [], "norms": [], "evaluations": []}
+    result = {"losses": [], "rates": [], "norms": [], "evaluations": [], "scales": [], "skipped": []}
+    plateau = spec.get("schedule", {}).get("reduce_on_plateau")
+    metric = plateau.get("metric", "eval/loss") if plateau is not None else None
     model.train()
     start = time.perf_counter()
     training_seconds = 0.0
     group = []
     for _ in range(loop["num_epochs"]):
         start = time.perf_counter()
+        epoch_losses = []
         for features, target in run.loader:
             with accelerator.accumulate(model):
-                loss = criterion(model(features), target)
-                accelerator.backward(loss)
-                group.append(loss.item())
+                if "lbfgs" in spec["optimizer"]:
+                    group.append(lbfgs_step(accelerator, model, optimizer, criterion, features, target))
+                else:
+                    loss = criterion(model(features), target)
+                    accelerator.backward(loss)
+                    group.append(loss.item())
                 if accelerator.sync_gradients:
                     if "max_norm" in clipping:
                         norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
@@ -310,17 +382,30 @@ def train(job, out):
                     if "max_value" in clipping:
                         accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
                     result["rates"].append(schedule.get_last_lr()[0])
-                optimizer.step()
-                for _ in group if run.adjust and accelerator.sync_gradients else [None]:
+                if "lbfgs" not in spec["optimizer"]:
+                    optimizer.step()
+                if accelerator.scaler is not None and accelerator.sync_gradients:
+                    optimizer._is_overflow = accelerator.scaler.overflowed
+                    if accelerator.scaler.is_enabled():
+                        result["scales"].append(accelerator.scaler.get_scale())
+                        result["skipped"].append(accelerator.scaler.skipped_steps)
+                for _ in [] if plateau is not None else group if run.adjust and accelerator.sync_gradients else [None]:
                     schedule.step()
                 optimizer.zero_grad()
                 if accelerator.sync_gradients:
                     result["losses"].append(sum(group) / len(group))
+                    if metric == "train/loss":
+                        mean = torch.tensor(result["losses"][-1], dtype=torch.float64)
+                        epoch_losses.append(accelerator.reduce(mean, reduction="mean").item())
                     result.setdefault("first_step_time", time.time())
                     group = []
         training_seconds += time.perf_counter() - start
         if run.evaluation is not None:
             result["evaluations"].append(evaluate(model, run.evaluation, spec, accelerator))
+        if plateau is not None:
+            # As a script does it that leaves this schedule unprepared: once for each value.
+            value = sum(epoch_losses) / len(epoch_losses) if metric == "train/loss" else result["evaluations"][-1][metric]
+            schedule.scheduler.step(value)
     result["steps_per_second"] = len(result["losses"]) / training_seconds
     result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     powerSGD_hook.logger.removeHandler(statistics)

@@ -294,7 +294,7 @@ JOBS = {
         job(
             CONVNET,
             {"sgd": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}, "no_decay": {"biases": True}},
-            schedule={"one_cycle": {"pct_start": 0.4}},
+            schedule={"one_cycle": {"pct_start": 0.4, "cycle_momentum": False}},
             data=PICTURES,
         ),
         SEEDABLE,
@@ -355,6 +355,9 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
         assert [step.learning_rate for step in steps] == result["rates"]
         assert [step.grad_norm for step in steps] == result["norms"]
         assert rank.losses() == result["losses"]
+        assert [step.loss_scaling.scale for step in steps if step.HasField("loss_scaling")] == result["scales"]
+        skipped = [step.loss_scaling.skipped_steps for step in steps if step.HasField("loss_scaling")]
+        assert skipped == result["skipped"]
 
     ours = load_file(checkpoints / "0" / "model.safetensors")
     assert ours.keys() == weights.keys()

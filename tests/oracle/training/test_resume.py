@@ -47,7 +47,11 @@ RUNS = {
         2,
     ),
     "mlp_adagrad_one_cycle": (
-        job(mlp(), {"adagrad": {"lr": 0.05, "lr_decay": 0.01}}, schedule={"one_cycle": {}}),
+        job(
+            mlp(),
+            {"adagrad": {"lr": 0.05, "lr_decay": 0.01}},
+            schedule={"one_cycle": {"cycle_momentum": False}},
+        ),
         {},
         1,
     ),

@@ -44,6 +44,7 @@ POWER_SGD_DEFAULTS = {
     "random_seed": 0,
     "compression_stats_logging_frequency": 10000,
     "batch_tensors_with_same_shape": False,
+    "zero_gradient_guard": True,
 }
 
 
@@ -61,6 +62,13 @@ def resolved_accelerator(overrides):
             "static_graph": False,
             "comm_hook": "no",
             "comm_wrapper": "no",
+        },
+        "scaler_kwargs": {
+            "init_scale": 65536.0,
+            "growth_factor": 2.0,
+            "backoff_factor": 0.5,
+            "growth_interval": 2000,
+            "enabled": True,
         },
         "init_process_group_kwargs": {"backend": "gloo", "timeout": "60s"},
         "dataloader_config": {"split_batches": False, "even_batches": True, "use_seedable_sampler": False},

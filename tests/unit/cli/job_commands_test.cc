@@ -150,16 +150,46 @@ TEST_F(JobCommandsTest, GetShowsTheJob) {
   EXPECT_THAT(Run({"get", "mnist", "-o", "yaml"}).out, HasSubstr("name: jobs/mnist\n"));
 }
 
+TEST_F(JobCommandsTest, GetShowsMachineAndAttempts) {
+  node_.job = MakeJob("search", v1::Job::RUNNING, 41);
+  node_.job.mutable_spec()->mutable_multi_node()->set_num_machines(2);
+  v1::Attempt* attempt = node_.job.add_attempts();
+  attempt->set_number(1);
+  attempt->set_batch_size(64);
+  attempt->add_workers()->set_pid(70);
+  attempt->mutable_failure()->set_message("rank 0 failed at step 1: out of memory");
+  attempt = node_.job.add_attempts();
+  attempt->set_number(2);
+  attempt->set_batch_size(57);
+  attempt->add_workers()->set_pid(71);
+  const std::string out = Run({"get", "search"}).out;
+  EXPECT_THAT(out, HasSubstr("machine     0 of 2\n"));
+  EXPECT_THAT(out, HasSubstr("batch size  57\n"));
+  EXPECT_THAT(out, HasSubstr("attempt 1   batch size 64, pids 70: rank 0 failed at step 1: out of "
+                             "memory\n"));
+  EXPECT_THAT(out, HasSubstr("attempt 2   batch size 57, pids 71\n"));
+}
+
 TEST_F(JobCommandsTest, ListIsATable) {
   node_.jobs = {MakeJob("newest", v1::Job::RUNNING, 100), MakeJob("b", v1::Job::SUCCEEDED, 7),
                 MakeJob("c", v1::Job::QUEUED, 0)};
   node_.jobs[2].clear_progress();
   node_.jobs[2].clear_start_time();
-  EXPECT_EQ(Run({"list"}).out,
-            "NAME    STATE      STEP     EPOCH  RANKS  CREATED              RUN TIME\n"
-            "newest  RUNNING    100/100  2/4    2      2031-05-02 12:00:00  3m20s\n"
-            "b       SUCCEEDED  7/100    2/4    2      2031-05-02 12:00:00  3m20s\n"
-            "c       QUEUED     -        -      2      2031-05-02 12:00:00  -\n");
+  node_.jobs[0].mutable_spec()->mutable_multi_node()->set_num_machines(2);
+  node_.jobs[0].mutable_spec()->mutable_multi_node()->set_machine_rank(1);
+  node_.jobs[0].add_attempts()->set_batch_size(64);
+  node_.jobs[0].add_attempts()->set_batch_size(57);
+  node_.jobs[1].mutable_spec()->mutable_data()->set_batch_size(64);
+  EXPECT_EQ(
+      Run({"list"}).out,
+      "NAME    STATE      STEP     EPOCH  RANKS  MACHINE  BATCH  ATTEMPTS  CREATED           "
+      "   RUN TIME\n"
+      "newest  RUNNING    100/100  2/4    2      1 of 2   57     2         2031-05-02 12:00:00"
+      "  3m20s\n"
+      "b       SUCCEEDED  7/100    2/4    2      -        64     0         2031-05-02 12:00:00"
+      "  3m20s\n"
+      "c       QUEUED     -        -      2      -        -      0         2031-05-02 12:00:00"
+      "  -\n");
   EXPECT_EQ(Run({"list", "--names"}).out, "newest\nb\nc\n");
   terminal_ = true;
   EXPECT_THAT(Run({"list"}).out, HasSubstr("\x1b[32mSUCCEEDED\x1b[0m"));

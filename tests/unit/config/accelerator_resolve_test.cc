@@ -132,6 +132,23 @@ TEST(DifferenceTest, DropsWhatEqualsTheDefault) {
                    "{mixed_precision: bf16, step_scheduler_with_optimizer: false}");
 }
 
+TEST(DifferenceTest, ShowsWhatGoesBeyondAccelerate) {
+  ExpectDifference("{mixed_precision: fp16, emulate_fp16: true}",
+                   "{mixed_precision: fp16, emulate_fp16: true}");
+  ExpectDifference("{emulate_fp16: false, ddp_kwargs: {comm_hook_overflow_guard: false}}",
+                   "ddp_kwargs: {}");
+  ExpectDifference("ddp_kwargs: {comm_hook: bf16, comm_hook_overflow_guard: true}",
+                   "ddp_kwargs: {comm_hook: bf16, comm_hook_overflow_guard: true}");
+}
+
+TEST(ResolveTest, GuardsHaveTheirDefaults) {
+  EXPECT_FALSE(Resolve("").resolved.ddp_kwargs().comm_hook_overflow_guard());
+  EXPECT_TRUE(Resolve("ddp_kwargs: {comm_hook: power_sgd}")
+                  .resolved.ddp_kwargs()
+                  .comm_state_option()
+                  .zero_gradient_guard());
+}
+
 TEST(DifferenceTest, ShowsTheHookThatToKwargsLeavesOut) {
   ExpectDifference("ddp_kwargs: {comm_hook: power_sgd, comm_wrapper: 'no', comm_state_option: {}}",
                    "ddp_kwargs: {comm_hook: power_sgd}");
@@ -170,6 +187,7 @@ TEST(DifferenceTest, ComparesWithWhatADefaultInstanceHolds) {
 constexpr const char* kConfigurations[] = {
     "",
     "autocast_kwargs: {enabled: false}",
+    "{mixed_precision: fp16, emulate_fp16: true, scaler_kwargs: {growth_interval: 7}}",
     "ddp_kwargs: {comm_hook: power_sgd, comm_state_option: {matrix_approximation_rank: 4}}",
     "ddp_kwargs: {bucket_cap_mb: 7, find_unused_parameters: true}",
     "init_process_group_kwargs: {timeout: 600}",
@@ -249,7 +267,6 @@ INSTANTIATE_TEST_SUITE_P(
         Warning{"dataloader_config: {non_blocking: true}", "dataloader_config.non_blocking"},
         Warning{"dataloader_config: {use_stateful_dataloader: false}",
                 "dataloader_config.use_stateful_dataloader"},
-        Warning{"project_config: {save_on_each_node: true}", "project_config.save_on_each_node"},
         Warning{"{mixed_precision: fp8, ao_recipe_kwargs: {config: "
                 "{enable_fsdp_float8_all_gather: true}}}",
                 "ao_recipe_kwargs.config.enable_fsdp_float8_all_gather"},
@@ -270,7 +287,7 @@ TEST(WarningsTest, DefaultsAreNotReported) {
         "scaler_kwargs: {init_scale: 65536}",
         "gradient_accumulation_plugin: {num_steps: 2, sync_with_dataloader: false, "
         "sync_each_batch: true}",
-        "dataloader_config: {non_blocking: false}", "project_config: {save_on_each_node: false}"}) {
+        "dataloader_config: {non_blocking: false}"}) {
     EXPECT_THAT(Resolve(text).warnings, IsEmpty()) << text;
   }
   EXPECT_THAT(Resolve("dataloader_config: {non_blocking: true}", "cuda").warnings, IsEmpty());

@@ -33,7 +33,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"fp32\" is not allowed; allowed: no, fp16, bf16, fp8"},
         Refusal{"mixed_precision: BF16", "mixed_precision", "allowed: no, fp16, bf16, fp8"},
         Refusal{"mixed_precision: ''", "mixed_precision", "\"\" is not allowed"},
-        Refusal{"mixed_precision: fp16", "mixed_precision", "allowed: no, bf16, fp8"},
+        Refusal{"mixed_precision: fp16", "mixed_precision",
+                "allowed: no, bf16, fp8, and fp16 with emulate_fp16 true"},
+        Refusal{"emulate_fp16: true", "emulate_fp16", "only allowed with mixed_precision \"fp16\""},
+        Refusal{"{mixed_precision: bf16, emulate_fp16: true}", "emulate_fp16",
+                "only allowed with mixed_precision \"fp16\""},
         Refusal{"scaler_kwargs: {init_scale: 0}", "scaler_kwargs.init_scale",
                 "0 is not allowed; allowed: above 0"},
         Refusal{"scaler_kwargs: {init_scale: .inf}", "scaler_kwargs.init_scale", "finite"},
@@ -63,6 +67,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "needs a comm_hook"},
         Refusal{"ddp_kwargs: {comm_hook: fp16, comm_state_option: {warm_start: true}}",
                 "ddp_kwargs.comm_state_option", "power_sgd or batched_power_sgd"},
+        Refusal{"ddp_kwargs: {comm_hook_overflow_guard: true}",
+                "ddp_kwargs.comm_hook_overflow_guard", "only allowed with comm_hook fp16 or bf16"},
+        Refusal{"ddp_kwargs: {comm_hook: power_sgd, comm_hook_overflow_guard: true}",
+                "ddp_kwargs.comm_hook_overflow_guard", "only allowed with comm_hook fp16 or bf16"},
+        Refusal{"ddp_kwargs: {comm_hook: fp16, comm_wrapper: bf16, comm_hook_overflow_guard: true}",
+                "ddp_kwargs.comm_hook_overflow_guard", "not allowed with a comm_wrapper"},
+        Refusal{"ddp_kwargs: {comm_hook: fp16, comm_state_option: {zero_gradient_guard: false}}",
+                "ddp_kwargs.comm_state_option", "power_sgd or batched_power_sgd"},
         Refusal{"ddp_kwargs: {comm_state_option: {}}", "ddp_kwargs.comm_state_option",
                 "power_sgd or batched_power_sgd"},
         Refusal{"ddp_kwargs: {comm_hook: power_sgd, "
@@ -88,31 +100,37 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     ProcessGroup, RefusedOnCpu,
-    testing::Values(Refusal{"init_process_group_kwargs: {backend: mpi}",
-                            "init_process_group_kwargs.backend",
-                            "\"mpi\" is not allowed; allowed: gloo, nccl, cpu:gloo,cuda:nccl"},
-                    Refusal{"init_process_group_kwargs: {backend: nccl}",
-                            "init_process_group_kwargs.backend",
-                            "\"nccl\" needs a CUDA device; allowed on a CPU device: gloo"},
-                    Refusal{"init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
-                            "init_process_group_kwargs.backend", "needs a CUDA device"},
-                    Refusal{"init_process_group_kwargs: {init_method: 'http://a'}",
-                            "init_process_group_kwargs.init_method",
-                            "allowed: env://, tcp://host:port, file:///path"},
-                    Refusal{"init_process_group_kwargs: {init_method: 'tcp://host'}",
-                            "init_process_group_kwargs.init_method", "tcp://host:port"},
-                    Refusal{"init_process_group_kwargs: {init_method: 'tcp://host:70000'}",
-                            "init_process_group_kwargs.init_method", "tcp://host:port"},
-                    Refusal{"init_process_group_kwargs: {init_method: 'file:///'}",
-                            "init_process_group_kwargs.init_method", "file:///path"},
-                    Refusal{"init_process_group_kwargs: {timeout: 0}",
-                            "init_process_group_kwargs.timeout", "0.001 s to 31536000 s"},
-                    Refusal{"init_process_group_kwargs: {timeout: -5}",
-                            "init_process_group_kwargs.timeout", "-5 s"},
-                    Refusal{"init_process_group_kwargs: {timeout: 1us}",
-                            "init_process_group_kwargs.timeout", "0.001 s"},
-                    Refusal{"init_process_group_kwargs: {timeout: 31536001}",
-                            "init_process_group_kwargs.timeout", "31536001 s"}));
+    testing::Values(
+        Refusal{"init_process_group_kwargs: {backend: mpi}", "init_process_group_kwargs.backend",
+                "\"mpi\" is not allowed; allowed: gloo, nccl, cpu:gloo,cuda:nccl"},
+        Refusal{"init_process_group_kwargs: {backend: nccl}", "init_process_group_kwargs.backend",
+                "\"nccl\" needs a CUDA device; allowed on a CPU device: gloo"},
+        Refusal{"init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
+                "init_process_group_kwargs.backend", "needs a CUDA device"},
+        Refusal{"init_process_group_kwargs: {backend: 'cuda:gloo'}",
+                "init_process_group_kwargs.backend",
+                "\"cuda:gloo\" has no backend for the job's device cpu"},
+        Refusal{"init_process_group_kwargs: {init_method: 'tcp://node7:1'}",
+                "init_process_group_kwargs.init_method", "\"node7\" is no IPv4 or IPv6 address"},
+        Refusal{"init_process_group_kwargs: {init_method: 'file:///../x'}",
+                "init_process_group_kwargs.init_method", "none beginning with \".\""},
+        Refusal{"init_process_group_kwargs: {init_method: 'http://a'}",
+                "init_process_group_kwargs.init_method",
+                "allowed: env://, tcp://host:port, file:///path"},
+        Refusal{"init_process_group_kwargs: {init_method: 'tcp://host'}",
+                "init_process_group_kwargs.init_method", "tcp://host:port"},
+        Refusal{"init_process_group_kwargs: {init_method: 'tcp://host:70000'}",
+                "init_process_group_kwargs.init_method", "tcp://host:port"},
+        Refusal{"init_process_group_kwargs: {init_method: 'file:///'}",
+                "init_process_group_kwargs.init_method", "file:///path"},
+        Refusal{"init_process_group_kwargs: {timeout: 0}", "init_process_group_kwargs.timeout",
+                "0.001 s to 31536000 s"},
+        Refusal{"init_process_group_kwargs: {timeout: -5}", "init_process_group_kwargs.timeout",
+                "-5 s"},
+        Refusal{"init_process_group_kwargs: {timeout: 1us}", "init_process_group_kwargs.timeout",
+                "0.001 s"},
+        Refusal{"init_process_group_kwargs: {timeout: 31536001}",
+                "init_process_group_kwargs.timeout", "31536001 s"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Profile, RefusedOnCpu,
@@ -236,6 +254,10 @@ TEST(ValidateAcceleratorTest, AcceptsTheEdges) {
   for (const char* text : {
            "",
            "mixed_precision: bf16",
+           "{mixed_precision: fp16, emulate_fp16: true, scaler_kwargs: {enabled: false}}",
+           "{mixed_precision: bf16, emulate_fp16: false}",
+           "ddp_kwargs: {comm_hook: fp16, comm_hook_overflow_guard: true}",
+           "ddp_kwargs: {comm_hook_overflow_guard: false}",
            "{gradient_accumulation_plugin: {num_steps: 2, sync_each_batch: true}, "
            "ddp_kwargs: {static_graph: true}}",
            "{gradient_accumulation_plugin: {num_steps: 1}, ddp_kwargs: {static_graph: true}}",
@@ -269,9 +291,13 @@ TEST(ValidateAcceleratorTest, AcceptsTheEdges) {
 TEST(ValidateAcceleratorTest, ACudaDeviceAllowsMore) {
   for (const char* text : {"mixed_precision: fp16", "init_process_group_kwargs: {backend: nccl}",
                            "init_process_group_kwargs: {backend: 'cpu:gloo,cuda:nccl'}",
+                           "init_process_group_kwargs: {backend: 'cuda:nccl,cpu:gloo'}",
+                           "init_process_group_kwargs: {backend: gloo}",
                            "profile_kwargs: {activities: [cpu, cuda]}"}) {
     EXPECT_THAT(Validate(text, "cuda"), testing::IsEmpty()) << text;
   }
+  EXPECT_THAT(Validate("{mixed_precision: fp16, emulate_fp16: true}", "cuda"),
+              ElementsAre(Pair("accelerator.emulate_fp16", HasSubstr("only allowed on a CPU"))));
   EXPECT_THAT(
       Validate("profile_kwargs: {activities: [hpu]}", "cuda"),
       ElementsAre(Pair("accelerator.profile_kwargs.activities[0]", HasSubstr("CUDA device"))));
@@ -292,13 +318,7 @@ TEST_P(NotImplementedYet, NamesTheFeature) {
 
 INSTANTIATE_TEST_SUITE_P(
     Features, NotImplementedYet,
-    testing::Values(std::pair("mixed_precision: bf16", "mixed_precision=\"bf16\" on a CUDA device"),
-                    std::pair("mixed_precision: fp16", "mixed_precision=\"fp16\""),
-                    std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
-                    std::pair("init_process_group_kwargs: {init_method: 'env://'}",
-                              "init_process_group_kwargs.init_method"),
-                    std::pair("init_process_group_kwargs: {backend: gloo}",
-                              "init_process_group_kwargs.backend=\"gloo\" on a CUDA device"),
+    testing::Values(std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
                     std::pair("profile_kwargs: {}", "profile_kwargs"),
                     std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
                     std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
@@ -317,6 +337,14 @@ TEST(CheckAcceleratorImplementedTest, MsampIsRefusedByEveryJob) {
   }
 }
 
+TEST(CheckAcceleratorImplementedTest, BothDevicesHaveMixedPrecision) {
+  for (const char* text : {"mixed_precision: bf16", "mixed_precision: fp16"}) {
+    FieldViolations violations;
+    CheckAcceleratorImplemented(Parse<AcceleratorConfig>(text), "cuda", "accelerator", &violations);
+    EXPECT_TRUE(violations.empty()) << text;
+  }
+}
+
 TEST(CheckAcceleratorImplementedTest, WhatIsImplementedPasses) {
   for (const char* text :
        {"", "mixed_precision: 'no'",
@@ -324,6 +352,7 @@ TEST(CheckAcceleratorImplementedTest, WhatIsImplementedPasses) {
         "ddp_kwargs: {broadcast_buffers: false, bucket_cap_mb: 3, find_unused_parameters: true, "
         "gradient_as_bucket_view: true, static_graph: true, comm_hook: 'no', dim: 1}",
         "step_scheduler_with_optimizer: false",
+        "{mixed_precision: fp16, emulate_fp16: true, scaler_kwargs: {init_scale: 8}}",
         "gradient_accumulation_plugin: {num_steps: 4, adjust_scheduler: false, "
         "sync_with_dataloader: false, sync_each_batch: true}",
         "init_process_group_kwargs: {backend: gloo, timeout: 5}",

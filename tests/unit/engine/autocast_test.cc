@@ -3,9 +3,14 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace accel::engine {
 namespace {
@@ -13,12 +18,14 @@ namespace {
 namespace autocast = at::autocast;
 using accel::v1::AcceleratorConfig;
 
-AcceleratorConfig Bf16() {
+AcceleratorConfig Mode(const char* mode) {
   AcceleratorConfig config;
-  config.set_mixed_precision("bf16");
+  config.set_mixed_precision(mode);
   config.mutable_autocast_kwargs()->set_enabled(true);
   return config;
 }
+
+AcceleratorConfig Bf16() { return Mode("bf16"); }
 
 at::ScalarType LinearType(const AcceleratorConfig& config) {
   auto autocast = Autocast::Create(config, at::kCPU);
@@ -42,6 +49,30 @@ TEST(AutocastTest, CastsInsideAndReturnsFloat32) {
   EXPECT_EQ(LinearType(config), at::kBFloat16);
   config.mutable_autocast_kwargs()->set_enabled(false);
   EXPECT_EQ(LinearType(config), at::kFloat);
+  config = Mode("fp16");
+  EXPECT_EQ(LinearType(config), at::kHalf);
+  config.mutable_autocast_kwargs()->set_enabled(false);
+  EXPECT_EQ(LinearType(config), at::kFloat);
+}
+
+// Nothing runs on the GPU: the switches are those of the CUDA device, and the CPU's stay.
+TEST(AutocastTest, CastsOnTheDeviceOfTheJob) {
+  for (const auto& [mode, type] :
+       {std::pair("bf16", at::kBFloat16), std::pair("fp16", at::kHalf)}) {
+    for (const std::optional<bool> cache :
+         {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+      AcceleratorConfig config = Mode(mode);
+      if (cache.has_value()) config.mutable_autocast_kwargs()->set_cache_enabled(*cache);
+      Autocast::Create(config, at::kCUDA)->Run([&, expected = type] {
+        EXPECT_TRUE(autocast::is_autocast_enabled(at::kCUDA));
+        EXPECT_FALSE(autocast::is_autocast_enabled(at::kCPU));
+        EXPECT_EQ(autocast::get_autocast_dtype(at::kCUDA), expected);
+        EXPECT_EQ(autocast::is_autocast_cache_enabled(), cache.value_or(true));
+        return at::randn({1});
+      });
+      EXPECT_FALSE(autocast::is_autocast_enabled(at::kCUDA));
+    }
+  }
 }
 
 TEST(AutocastTest, CacheIsAsToldAndOtherwiseAsItWas) {
@@ -85,11 +116,19 @@ TEST(AutocastTest, StateIsRestoredWhenTheForwardPassThrows) {
 }
 
 TEST(AutocastTest, OtherModesAreRefused) {
-  for (const char* mode : {"fp16", "fp8"}) {
-    AcceleratorConfig config;
-    config.set_mixed_precision(mode);
-    EXPECT_EQ(Autocast::Create(config, at::kCPU).status().code(), absl::StatusCode::kUnimplemented);
-  }
+  EXPECT_EQ(Autocast::Create(Mode("fp8"), at::kCPU).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(CheckMasterWeightsTest, NamesAParameterThatIsFloat16) {
+  const std::vector<NamedParameter> parameters{{"embed.weight", at::randn({2})},
+                                               {"out.weight", at::randn({2}).to(at::kHalf)}};
+  EXPECT_TRUE(CheckMasterWeights(Mode("bf16"), parameters).ok());
+  EXPECT_TRUE(CheckMasterWeights(Mode("fp16"), {parameters[0]}).ok());
+  const absl::Status refused = CheckMasterWeights(Mode("fp16"), parameters);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::HasSubstr("parameter out.weight is float16"));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ PowerSgdState::Options DefaultOptions() {
   options.set_random_seed(0);
   options.set_compression_stats_logging_frequency(10000);
   options.set_batch_tensors_with_same_shape(false);
+  options.set_zero_gradient_guard(true);
   return options;
 }
 
@@ -81,6 +82,20 @@ TEST(CommHooks, Fp16CastsBeforeItDivides) {
     EXPECT_EQ(mean.scalar_type(), at::kFloat);
     const at::Tensor rounded = Reduce(*made.hook, at::full({3}, 1 + 1.0 / 4096));
     EXPECT_TRUE(at::equal(rounded, at::ones({3})));
+  });
+}
+
+TEST(CommHooks, OverflowGuardDividesBeforeItCasts) {
+  RunRanks(2, [](Communicator& communicator) {
+    for (const char* hook : {"fp16", "bf16"}) {
+      DistributedDataParallelKwargs kwargs = Kwargs(hook);
+      kwargs.set_comm_hook_overflow_guard(true);
+      const CommHook made = MakeCommHook(kwargs, communicator.group(), Ignore);
+      const double large = communicator.rank() == 0 ? 70000 : 0;
+      const at::Tensor mean = Reduce(*made.hook, at::full({3}, large));
+      const at::Tensor half = at::full({3}, 35000).to(hook[0] == 'f' ? at::kHalf : at::kBFloat16);
+      EXPECT_TRUE(at::equal(mean, half.to(at::kFloat))) << hook << " " << mean;
+    }
   });
 }
 
@@ -134,6 +149,31 @@ TEST(CommHooks, PowerSgdLeavesZerosZero) {
   }
 }
 
+TEST(CommHooks, PowerSgdMakesZerosNanWithoutTheGuardAsTorchDoes) {
+  for (const char* hook : {"power_sgd", "batched_power_sgd"}) {
+    RunRanks(2, [hook](Communicator& communicator) {
+      DistributedDataParallelKwargs kwargs = Kwargs(hook);
+      kwargs.mutable_comm_state_option()->set_zero_gradient_guard(false);
+      const CommHook made = MakeCommHook(kwargs, communicator.group(), Ignore);
+      EXPECT_TRUE(Reduce(*made.hook, at::zeros({8, 6})).isnan().all().item<bool>()) << hook;
+    });
+  }
+}
+
+TEST(CommHooks, PowerSgdRecoversFromAnOverflow) {
+  for (const char* hook : {"power_sgd", "batched_power_sgd"}) {
+    RunRanks(2, [hook](Communicator& communicator) {
+      const CommHook made = MakeCommHook(Kwargs(hook), communicator.group(), Ignore);
+      Reduce(*made.hook, OuterProduct(1));
+      at::Tensor overflowed = OuterProduct(1);
+      if (communicator.rank() == 0) overflowed[3][2] = std::numeric_limits<double>::infinity();
+      EXPECT_FALSE(Reduce(*made.hook, overflowed).isfinite().all().item<bool>()) << hook;
+      made.state->ForgetNonFinite();
+      EXPECT_TRUE(Reduce(*made.hook, OuterProduct(1)).isfinite().all().item<bool>()) << hook;
+    });
+  }
+}
+
 TEST(CommHooks, PowerSgdForgetsWhatHasAnotherLength) {
   RunRanks(2, [](Communicator& communicator) {
     for (const char* hook : {"power_sgd", "batched_power_sgd"}) {
@@ -162,7 +202,7 @@ TEST(CommHooks, BatchedPowerSgdNamesARankThatIsTooHigh) {
 TEST(Orthogonalize, MakesColumnsOrthonormal) {
   for (const int columns : {1, 2, 3, 5}) {
     const at::Tensor matrices = at::randn({4, 5, columns});
-    Orthogonalize(matrices, 0);
+    Orthogonalize(matrices, 0, /*guard=*/true);
     const at::Tensor products = at::matmul(matrices.transpose(1, 2), matrices);
     EXPECT_TRUE(at::allclose(products, at::eye(columns).expand_as(products), 1e-5, 1e-5));
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/engine/data/split.h"
@@ -163,52 +164,69 @@ class DataLoaderTest : public testing::Test {
     return {targets.data_ptr<int64_t>(), targets.data_ptr<int64_t>() + targets.numel()};
   }
 
+  static std::optional<Batch> NextOf(DataLoader& loader) {
+    auto next = loader.Next();
+    EXPECT_TRUE(next.ok()) << next.status();
+    return next.ok() ? *std::move(next) : std::nullopt;
+  }
+
   const InMemoryDataset dataset_;
 };
 
 TEST_F(DataLoaderTest, GivesThisRanksBatches) {
   DataLoader loader(dataset_, {.batch_size = 4, .rank = 1, .world_size = 2, .shuffle = false});
   EXPECT_EQ(loader.batches_per_epoch(), 2);
-  loader.StartEpoch(0, 0);
-  Batch batch;
-  ASSERT_TRUE(loader.Next(&batch));
-  EXPECT_THAT(TargetsOf(batch), ElementsAre(4, 5, 6, 7));
-  EXPECT_EQ(batch.valid, 4);
-  ASSERT_TRUE(loader.Next(&batch));
-  EXPECT_THAT(TargetsOf(batch), ElementsAre(2, 3, 4, 5));
-  EXPECT_EQ(batch.samples, 4);
-  EXPECT_EQ(batch.valid, 0);
-  EXPECT_TRUE(torch::equal(batch.features.view({-1}), batch.targets.to(torch::kFloat)));
-  EXPECT_FALSE(loader.Next(&batch));
+  ASSERT_TRUE(loader.StartEpoch(0, 0).ok());
+  std::optional<Batch> batch = NextOf(loader);
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_THAT(TargetsOf(*batch), ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(batch->valid, 4);
+  EXPECT_FALSE(batch->last);
+  batch = NextOf(loader);
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_THAT(TargetsOf(*batch), ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(batch->samples, 4);
+  EXPECT_EQ(batch->valid, 0);
+  EXPECT_TRUE(batch->last);
+  EXPECT_TRUE(torch::equal(batch->features.view({-1}), batch->targets.to(torch::kFloat)));
+  EXPECT_FALSE(NextOf(loader).has_value());
   EXPECT_EQ(loader.batches_done(), 2);
 }
 
-TEST_F(DataLoaderTest, GoesOnWhereAnotherStood) {
+TEST_F(DataLoaderTest, GoesOnWhereAnotherStoodForThatEpochOnly) {
   for (const bool seedable : {true, false}) {
-    const LoaderOptions options = {.batch_size = 2,
-                                   .rank = 1,
-                                   .world_size = 2,
-                                   .use_seedable_sampler = seedable,
-                                   .data_seed = 5};
-    std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> seen;
-    DataLoader loader(dataset_, options);
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      loader.StartEpoch(epoch, 0);
-      for (Batch batch; loader.Next(&batch);) {
-        seen[{epoch, loader.batches_done()}] = TargetsOf(batch);
+    for (const int64_t workers : {0, 3}) {
+      const LoaderOptions options = {.batch_size = 2,
+                                     .rank = 1,
+                                     .world_size = 2,
+                                     .use_seedable_sampler = seedable,
+                                     .data_seed = 5,
+                                     .num_workers = workers};
+      std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> seen;
+      DataLoader loader(dataset_, options);
+      for (int64_t epoch = 0; epoch < 3; ++epoch) {
+        ASSERT_TRUE(loader.StartEpoch(epoch, 0).ok());
+        while (const auto batch = NextOf(loader)) {
+          seen[{epoch, loader.batches_done()}] = TargetsOf(*batch);
+        }
+      }
+      EXPECT_EQ(seen.size(), 9u);
+      DataLoader resumed(dataset_, options);
+      ASSERT_TRUE(resumed.StartEpoch(1, 2).ok());
+      EXPECT_EQ(resumed.batches_done(), 2);
+      std::optional<Batch> batch = NextOf(resumed);
+      ASSERT_TRUE(batch.has_value());
+      EXPECT_EQ(TargetsOf(*batch), (seen[{1, 3}]));
+      // The last round of the ten samples has two: both are rank 0's.
+      EXPECT_EQ(batch->valid, 0);
+      EXPECT_FALSE(NextOf(resumed).has_value());
+      ASSERT_TRUE(resumed.StartEpoch(2, 0).ok());
+      for (int64_t b = 1; b <= 3; ++b) {
+        batch = NextOf(resumed);
+        ASSERT_TRUE(batch.has_value());
+        EXPECT_EQ(TargetsOf(*batch), (seen[{2, b}]));
       }
     }
-    EXPECT_EQ(seen.size(), 9u);
-    DataLoader resumed(dataset_, options);
-    resumed.StartEpoch(1, 2);
-    EXPECT_EQ(resumed.batches_done(), 2);
-    Batch batch;
-    ASSERT_TRUE(resumed.Next(&batch));
-    EXPECT_EQ(TargetsOf(batch), (seen[{1, 3}]));
-    EXPECT_FALSE(resumed.Next(&batch));
-    resumed.StartEpoch(2, 0);
-    ASSERT_TRUE(resumed.Next(&batch));
-    EXPECT_EQ(TargetsOf(batch), (seen[{2, 1}]));
   }
 }
 

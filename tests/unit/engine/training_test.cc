@@ -42,10 +42,9 @@ TEST(LoopPlan, AccumulatedStepsEndWithTheEpochOrGoOn) {
   LoopPlan plan = MakeLoopPlan(spec, accumulation, 5);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_EQ(plan.total_rounds, 15);
-  EXPECT_TRUE(plan.StepEndsAt(1, 5));
-  EXPECT_FALSE(plan.StepEndsAt(1, 3));
-  EXPECT_EQ(plan.BatchesOfStepAt(2), 2);
-  EXPECT_EQ(plan.BatchesOfStepAt(4), 1);
+  EXPECT_TRUE(plan.CompletesStep({.micro_batches = 0}, /*last_of_epoch=*/true));
+  EXPECT_TRUE(plan.CompletesStep({.micro_batches = 1}, /*last_of_epoch=*/false));
+  EXPECT_FALSE(plan.CompletesStep({.micro_batches = 0}, /*last_of_epoch=*/false));
   spec.set_max_steps(5);
   plan = MakeLoopPlan(spec, accumulation, 5);
   EXPECT_EQ(plan.total_rounds, 9);
@@ -54,15 +53,27 @@ TEST(LoopPlan, AccumulatedStepsEndWithTheEpochOrGoOn) {
   accumulation.set_sync_with_dataloader(false);
   plan = MakeLoopPlan(spec, accumulation, 5);
   EXPECT_EQ(plan.total_rounds, 10);
-  EXPECT_FALSE(plan.StepEndsAt(0, 5));
-  EXPECT_TRUE(plan.StepEndsAt(1, 5));
-  EXPECT_EQ(plan.BatchesOfStepAt(4), 2);
+  EXPECT_FALSE(plan.CompletesStep({.micro_batches = 0}, /*last_of_epoch=*/true));
+  EXPECT_TRUE(plan.CompletesStep({.micro_batches = 1}, /*last_of_epoch=*/true));
   spec.clear_max_steps();
   plan = MakeLoopPlan(spec, accumulation, 5);
   EXPECT_EQ(plan.total_steps, 7);
   EXPECT_EQ(plan.total_rounds, 15);
   accumulation.set_num_steps(16);
   EXPECT_EQ(MakeLoopPlan(spec, accumulation, 5).total_steps, 0);
+}
+
+TEST(LoopPlan, EndsWithStepsOrEpochs) {
+  accel::v1::LoopSpec spec;
+  spec.set_num_epochs(3);
+  spec.set_max_steps(11);
+  const LoopPlan plan = MakeLoopPlan(spec, {}, /*rounds_per_epoch=*/0);
+  EXPECT_EQ(plan.total_steps, 11);
+  EXPECT_EQ(plan.total_epochs, 3);
+  EXPECT_FALSE(plan.EndsAt({.step = 10, .epoch = 2}));
+  EXPECT_TRUE(plan.EndsAt({.step = 11, .epoch = 1}));
+  EXPECT_TRUE(plan.EndsAt({.step = 9, .epoch = 2, .epoch_complete = true}));
+  EXPECT_TRUE(plan.EndsAt({.step = 9, .epoch = 3}));
 }
 
 TEST(LoopPlan, EndlessJobsDoNotOverflow) {

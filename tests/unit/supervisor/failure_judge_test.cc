@@ -46,6 +46,18 @@ TEST(FailureJudgeTest, FirstOwnCauseIsKept) {
                                            "rank 0 exited on signal 11 at step 10"));
 }
 
+TEST(FailureJudgeTest, AFailedCollectiveNamesTheRanksItWaitedFor) {
+  FailureJudge judge;
+  judge.OnReport(0, Report(Failure::COLLECTIVE, "all-reduce number 3 timed out", 9));
+  judge.OnSilence(0, 9);
+  judge.OnSilence(1, 8);
+  EXPECT_EQ(
+      judge.Verdict()->message(),
+      "rank 0 failed at step 9: all-reduce number 3 timed out; no word from rank 1 at step 8");
+  judge.OnReport(2, Report(Failure::STORAGE, "disk is full", 9));
+  EXPECT_EQ(judge.Verdict()->message(), "rank 2 failed at step 9: disk is full");
+}
+
 TEST(FailureJudgeTest, ExitAfterAReportIsTheSameFailure) {
   FailureJudge judge;
   judge.OnReport(0, Report(Failure::DATA, "row 3", 0));

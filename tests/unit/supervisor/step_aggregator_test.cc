@@ -43,6 +43,19 @@ TEST(StepAggregatorTest, MergesOnceAllRanksHaveReported) {
   EXPECT_DOUBLE_EQ(values.at("perf/samples_per_second").number(), 80);
 }
 
+TEST(StepAggregatorTest, SaysHowTheLossIsScaled) {
+  StepAggregator steps(2);
+  StepReport report = Report(7, 1, 1, 1, 1);
+  report.mutable_loss_scaling()->set_scale(1024);
+  report.mutable_loss_scaling()->set_step_was_skipped(true);
+  report.mutable_loss_scaling()->set_skipped_steps(3);
+  steps.Add(0, report);
+  const auto record = steps.Add(1, report);
+  EXPECT_DOUBLE_EQ(record->values().at("train/loss_scale").number(), 1024);
+  EXPECT_DOUBLE_EQ(record->values().at("train/step_was_skipped").number(), 1);
+  EXPECT_DOUBLE_EQ(record->values().at("train/skipped_steps").number(), 3);
+}
+
 TEST(StepAggregatorTest, RanksMayBeStepsApart) {
   StepAggregator steps(2);
   EXPECT_FALSE(steps.Add(0, Report(1, 1, 1, 1, 1)).has_value());

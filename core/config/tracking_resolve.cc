@@ -1,0 +1,209 @@
+#include "core/config/tracking_resolve.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "core/config/field_rules.h"
+
+namespace accel::config {
+namespace {
+
+using accel::v1::TrackerSpec;
+using accel::v1::TrackingSpec;
+
+// In Accelerate's order of "all".
+constexpr absl::string_view kBuiltIn[] = {"tensorboard", "wandb",   "comet_ml", "aim",    "mlflow",
+                                          "clearml",     "dvclive", "swanlab",  "trackio"};
+
+TrackerSpec SpecOf(absl::string_view name) {
+  TrackerSpec spec;
+  const auto* const field = TrackerSpec::descriptor()->FindFieldByName(std::string(name));
+  spec.GetReflection()->MutableMessage(&spec, field);
+  return spec;
+}
+
+std::string NameOf(const TrackerSpec& spec) {
+  if (spec.has_custom()) return spec.custom().name();
+  return TrackerSpec::descriptor()->FindFieldByNumber(spec.tracker_case())->name();
+}
+
+std::string Setting(const TrackerNode& node, const std::string& option, const char* variable) {
+  if (!option.empty()) return option;
+  const auto found = node.environment.find(variable);
+  return found == node.environment.end() ? "" : found->second;
+}
+
+std::string MissingSecret(const TrackerNode& node, const std::string& option, const char* name) {
+  const std::string secret = option.empty() ? name : option;
+  if (node.secret_names.count(secret) > 0) return "";
+  return absl::StrCat("the node has no secret ", secret);
+}
+
+bool IsHttp(const std::string& url) {
+  return absl::StartsWith(url, "http://") || absl::StartsWith(url, "https://");
+}
+
+// Why the node cannot serve the tracker; empty when it can.
+std::string WhyUnavailable(const TrackerSpec& spec, const TrackerNode& node) {
+  switch (spec.tracker_case()) {
+    case TrackerSpec::kWandb: {
+      const std::string mode = Setting(node, spec.wandb().mode(), "WANDB_MODE");
+      if (mode == "offline" || mode == "dryrun" || mode == "disabled") return "";
+      return MissingSecret(node, spec.wandb().api_key_secret(), "WANDB_API_KEY");
+    }
+    case TrackerSpec::kMlflow: {
+      if (!IsHttp(Setting(node, spec.mlflow().tracking_uri(), "MLFLOW_TRACKING_URI"))) {
+        return "it needs the http or https address of a tracking server in tracking_uri or in the "
+               "node's MLFLOW_TRACKING_URI";
+      }
+      if (Setting(node, spec.mlflow().username(), "MLFLOW_TRACKING_USERNAME").empty()) return "";
+      return MissingSecret(node, spec.mlflow().password_secret(), "MLFLOW_TRACKING_PASSWORD");
+    }
+    case TrackerSpec::kCustom:
+      if (node.custom.count(spec.custom().name()) > 0) return "";
+      return absl::StrCat("no tracker \"", spec.custom().name(), "\" is registered on this node");
+    default:
+      return "";
+  }
+}
+
+bool IsImplemented(const TrackerSpec& spec) {
+  return spec.has_tensorboard() || spec.has_wandb() || spec.has_mlflow() || spec.has_trackio() ||
+         spec.has_custom();
+}
+
+// A secret of the node goes only where the operator lets it go: a job could name any address.
+void CheckAddress(const std::string& url, const char* variable, absl::string_view standard,
+                  const std::string& secret, const std::string& path, const TrackerNode& node,
+                  FieldViolations* violations) {
+  if (url.empty()) return;
+  if (!IsHttp(url)) {
+    violations->Add(path, NotAllowed(Quoted(url), "addresses that start with http:// or https://"));
+    return;
+  }
+  const std::string bare(absl::StripSuffix(url, "/"));
+  const std::string own(absl::StripSuffix(Setting(node, "", variable), "/"));
+  if (node.secret_names.count(secret) == 0 || bare == own || bare == standard) return;
+  if (node.urls.count(bare) > 0) return;
+  violations->Add(path, absl::StrCat(Quoted(url), " is not allowed: the node does not send its secret ",
+                                     secret, " there (acceld --tracker_url)"));
+}
+
+std::string Or(const std::string& option, const char* standard) {
+  return option.empty() ? standard : option;
+}
+
+void CheckAddresses(const TrackerSpec& spec, const std::string& path, const TrackerNode& node,
+                    FieldViolations* violations) {
+  const accel::v1::WandBTracker& wandb = spec.wandb();
+  CheckAddress(wandb.base_url(), "WANDB_BASE_URL", "https://api.wandb.ai",
+               Or(wandb.api_key_secret(), "WANDB_API_KEY"), FieldPath(path, "wandb.base_url"), node,
+               violations);
+  const accel::v1::MLflowTracker& mlflow = spec.mlflow();
+  const bool basic = !Setting(node, mlflow.username(), "MLFLOW_TRACKING_USERNAME").empty();
+  CheckAddress(mlflow.tracking_uri(), "MLFLOW_TRACKING_URI", "",
+               basic ? Or(mlflow.password_secret(), "MLFLOW_TRACKING_PASSWORD")
+                     : Or(mlflow.token_secret(), "MLFLOW_TRACKING_TOKEN"),
+               FieldPath(path, "mlflow.tracking_uri"), node, violations);
+  const accel::v1::TrackioTracker& trackio = spec.trackio();
+  CheckAddress(trackio.server_url(), "TRACKIO_SERVER_URL", "",
+               Or(trackio.write_token_secret(), "TRACKIO_WRITE_TOKEN"),
+               FieldPath(path, "trackio.server_url"), node, violations);
+}
+
+class Resolver {
+ public:
+  Resolver(const TrackerNode& node, std::string path, FieldViolations* violations)
+      : node_(node), path_(std::move(path)), violations_(violations) {}
+
+  void AddGiven(const TrackerSpec& spec, int index) {
+    const std::string path = absl::StrCat(FieldPath(path_, "trackers"), "[", index, "]");
+    const std::string field = FieldPath(
+        path, TrackerSpec::descriptor()->FindFieldByNumber(spec.tracker_case())->name());
+    CheckAddresses(spec, path, node_, violations_);
+    if (const std::string why = WhyUnavailable(spec, node_); !why.empty()) {
+      violations_->Add(field, absl::StrCat("is not available: ", why));
+    }
+    Add(spec);
+  }
+
+  void AddNamed(const std::string& name, const std::string& field) {
+    TrackerSpec spec;
+    if (std::find(std::begin(kBuiltIn), std::end(kBuiltIn), name) != std::end(kBuiltIn)) {
+      spec = SpecOf(name);
+    } else if (node_.custom.count(name) > 0) {
+      spec.mutable_custom()->set_name(name);
+    } else {
+      std::vector<std::string> known(std::begin(kBuiltIn), std::end(kBuiltIn));
+      known.insert(known.begin(), "all");
+      for (const auto& [custom, url] : node_.custom) known.push_back(custom);
+      violations_->Add(field, NotAllowed(Quoted(name), absl::StrJoin(known, ", ")));
+      return;
+    }
+    std::string why = WhyUnavailable(spec, node_);
+    if (!IsImplemented(spec)) why = "it is not implemented yet";
+    if (why.empty()) return Add(spec);
+    result_.warnings.push_back(absl::StrCat(field, ": ", name, " is left out: ", why));
+  }
+
+  void AddAll(const std::string& field) {
+    for (const absl::string_view name : kBuiltIn) AddNamed(std::string(name), field);
+  }
+
+  ResolvedTracking Take() { return std::move(result_); }
+  TrackingSpec* tracking() { return &result_.tracking; }
+
+ private:
+  // The first one of a name counts: the one with options.
+  void Add(const TrackerSpec& spec) {
+    if (names_.insert(NameOf(spec)).second) *result_.tracking.add_trackers() = spec;
+  }
+
+  const TrackerNode& node_;
+  const std::string path_;
+  FieldViolations* const violations_;
+  std::set<std::string> names_;
+  ResolvedTracking result_;
+};
+
+}  // namespace
+
+ResolvedTracking ResolveTracking(const TrackingSpec& tracking, const TrackerNode& node,
+                                 const std::string& path, FieldViolations* violations) {
+  Resolver resolver(node, path, violations);
+  *resolver.tracking() = tracking;
+  resolver.tracking()->clear_trackers();
+  resolver.tracking()->clear_log_with();
+  for (int i = 0; i < tracking.trackers_size(); ++i) {
+    if (tracking.trackers(i).tracker_case() == TrackerSpec::TRACKER_NOT_SET) continue;
+    resolver.AddGiven(tracking.trackers(i), i);
+  }
+  for (int i = 0; i < tracking.log_with_size(); ++i) {
+    const std::string field = absl::StrCat(FieldPath(path, "log_with"), "[", i, "]");
+    if (tracking.log_with(i) == "all") {
+      resolver.AddAll(field);
+    } else {
+      resolver.AddNamed(tracking.log_with(i), field);
+    }
+  }
+  ResolvedTracking resolved = resolver.Take();
+  const bool asked = tracking.trackers_size() + tracking.log_with_size() > 0;
+  if (asked && resolved.tracking.trackers().empty()) {
+    resolved.warnings.push_back(
+        absl::StrCat(path, ": no tracker is left, nothing is sent to any"));
+  }
+  return resolved;
+}
+
+const std::set<std::string>& TrackerVariables() {
+  static const auto* const variables = new std::set<std::string>{
+      "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_JOB_TYPE", "WANDB_MODE", "WANDB_NAME",
+      "WANDB_NOTES", "WANDB_RUN_GROUP", "WANDB_TAGS", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TAGS",
+      "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_WORKSPACE", "TRACKIO_SERVER_URL"};
+  return *variables;
+}
+
+}  // namespace accel::config

@@ -1,0 +1,149 @@
+#include "core/tracking/http/http_client.h"
+
+#include <curl/curl.h>
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+
+namespace accel::tracking {
+namespace {
+
+// Where a request goes, without user, query and fragment.
+std::string Place(absl::string_view url) {
+  url = url.substr(0, url.find_first_of("?#"));
+  const size_t scheme = url.find("://");
+  if (scheme == absl::string_view::npos) return "a bad address";
+  const size_t start = scheme + 3;
+  absl::string_view rest = url.substr(start);
+  const absl::string_view authority = rest.substr(0, rest.find('/'));
+  const size_t at = authority.rfind('@');
+  if (at != absl::string_view::npos) rest.remove_prefix(at + 1);
+  return absl::StrCat(url.substr(0, start), rest);
+}
+
+struct Answer {
+  HttpResponse response;
+  size_t max_bytes = 0;
+};
+
+size_t OnBody(char* data, size_t size, size_t count, void* user) {
+  auto* const answer = static_cast<Answer*>(user);
+  if (answer->response.body.size() + size * count > answer->max_bytes) return 0;
+  answer->response.body.append(data, size * count);
+  return size * count;
+}
+
+size_t OnHeader(char* data, size_t size, size_t count, void* user) {
+  auto& headers = static_cast<Answer*>(user)->response.headers;
+  const absl::string_view line(data, size * count);
+  // Of the last answer only: a 100 may come before it.
+  if (absl::StartsWith(line, "HTTP/")) headers.clear();
+  const size_t colon = line.find(':');
+  if (colon != absl::string_view::npos) {
+    headers[absl::AsciiStrToLower(line.substr(0, colon))] =
+        std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+  }
+  return size * count;
+}
+
+absl::Status ToStatus(CURLcode code, absl::string_view url) {
+  const std::string text = absl::StrCat(Place(url), ": ", curl_easy_strerror(code));
+  switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+      return absl::FailedPreconditionError(text);
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      return absl::InvalidArgumentError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+class CurlClient final : public HttpClient {
+ public:
+  explicit CurlClient(const HttpOptions& options) : options_(options) {}
+  ~CurlClient() override { curl_easy_cleanup(curl_); }
+
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
+    // libcurl's own first use is not thread-safe.
+    static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (initialized != CURLE_OK) return absl::InternalError("libcurl cannot be initialized");
+    if (curl_ == nullptr) curl_ = curl_easy_init();
+    if (curl_ == nullptr) return absl::ResourceExhaustedError("libcurl has no memory");
+    curl_easy_reset(curl_);
+    Answer answer;
+    answer.max_bytes = options_.max_response_bytes;
+    curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+    for (const std::string& header : request.headers) {
+      headers = curl_slist_append(headers, header.c_str());
+    }
+    Configure(request, headers, &answer);
+    const CURLcode code = curl_easy_perform(curl_);
+    curl_slist_free_all(headers);
+    if (code != CURLE_OK) return ToStatus(code, request.url);
+    long status = 0;
+    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+    answer.response.status = static_cast<int>(status);
+    return std::move(answer.response);
+  }
+
+ private:
+  void Configure(const HttpRequest& request, curl_slist* headers, Answer* answer) {
+    curl_easy_setopt(curl_, CURLOPT_URL, request.url.c_str());
+    curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl_, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 2L);
+    if (!options_.ca_file.empty()) {
+      curl_easy_setopt(curl_, CURLOPT_CAINFO, options_.ca_file.c_str());
+    }
+    curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS,
+                     static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
+    curl_easy_setopt(curl_, CURLOPT_TIMEOUT_MS,
+                     static_cast<long>(absl::ToInt64Milliseconds(options_.timeout)));
+    curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl_, CURLOPT_USERAGENT, "accel/" ACCEL_VERSION);
+    if (request.method != "GET") {
+      curl_easy_setopt(curl_, CURLOPT_POSTFIELDS, request.body.data());
+      curl_easy_setopt(curl_, CURLOPT_POSTFIELDSIZE_LARGE,
+                       static_cast<curl_off_t>(request.body.size()));
+      curl_easy_setopt(curl_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    }
+    curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, OnBody);
+    curl_easy_setopt(curl_, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
+    curl_easy_setopt(curl_, CURLOPT_HEADERDATA, answer);
+  }
+
+  const HttpOptions options_;
+  CURL* curl_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpClient> HttpClient::Make(const HttpOptions& options) {
+  return std::make_unique<CurlClient>(options);
+}
+
+std::string PercentEncode(absl::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    if (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.' || c == '~') {
+      encoded.push_back(c);
+    } else {
+      absl::StrAppendFormat(&encoded, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
+}  // namespace accel::tracking
