@@ -12,10 +12,12 @@
 namespace accel::supervisor {
 namespace {
 
+using accel::internal::v1::Finished;
 using accel::internal::v1::FromSupervisor;
 using accel::internal::v1::JobStatus;
 using accel::v1::Attempt;
 using accel::v1::Checkpoint;
+using accel::v1::EarlyStopped;
 using accel::v1::EventRecord;
 using accel::v1::Failure;
 using accel::v1::Job;
@@ -122,6 +124,23 @@ void JobRecord::AddProcessGroup(const ProcessGroupInfo& group) {
 void JobRecord::SetProgress(int64_t step, int64_t epoch) {
   status_.mutable_progress()->set_step(step);
   status_.mutable_progress()->set_epoch(epoch);
+  PublishStatus();
+}
+
+void JobRecord::SetFinished(const Finished& finished) {
+  // The last steps may have had no report of their own.
+  const Progress& progress = status_.progress();
+  if (finished.step() > progress.step()) SetProgress(finished.step(), progress.epoch());
+  if (finished.has_early_stopped()) SetEarlyStopped(finished.early_stopped());
+}
+
+void JobRecord::SetEarlyStopped(const EarlyStopped& stopped) {
+  *status_.mutable_early_stopped() = stopped;
+  EventRecord event =
+      NewEvent(absl::StrCat("stopped early at step ", stopped.step(), ": ", stopped.reason()));
+  *event.mutable_early_stopped() = stopped;
+  spdlog::info("{}", event.message());
+  buffer_.Add(std::move(event));
   PublishStatus();
 }
 

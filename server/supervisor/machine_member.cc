@@ -160,6 +160,7 @@ void MachineMember::StartRanks(StartAttempt attempt) {
   attempt.set_local_address(local_address_.ToString());
   attempt.set_store_file(RendezvousFile(launch_).string());
   ready_.clear();
+  finished_.clear();
   checkpoints_.emplace(count_, launch_.job().name(), context_.folder.checkpoints());
   // What is left of the attempt before is over.
   workers_.reset();
@@ -200,6 +201,9 @@ void MachineMember::Keep(int rank, const WorkerReport& report) {
     if (record_.state() == Job::STARTING) record_.ChangeState(Job::RUNNING);
   } else if (report.has_step() && rank == first_rank_) {
     record_.SetProgress(report.step().step(), report.step().epoch());
+  } else if (report.has_finished()) {
+    finished_.insert(rank);
+    if (static_cast<int>(finished_.size()) == count_) record_.SetFinished(report.finished());
   } else if (report.has_checkpoint()) {
     const auto written = checkpoints_->Add(rank - first_rank_, report.checkpoint());
     if (!written.has_value()) return;

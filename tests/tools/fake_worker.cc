@@ -7,11 +7,12 @@
 //   checkpoint:N        writes checkpoint N of the job's folder and reports it; N+1 removes N
 //   print:N             prints N lines to stdout
 //   environment         prints the environment, one variable a line
-//   child               starts a process that keeps stdout, stderr and the channel open, prints its id
+//   child               starts a process that keeps stdout, stderr and the channel open, prints id
 //   warn                reports a warning
 //   fail:CAUSE          reports a failure
 //   fits:N              reports lack of memory and exits where the batch size is above N
 //   finish              reports Finished
+//   finish_early        reports Finished because of a condition of the job
 //   notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
 //   wait:NAME           waits until a rank notifies NAME
 //   exit:CODE           exits
@@ -178,10 +179,16 @@ class FakeWorker {
       if (start_.spec().data().batch_size() <= number) return;
       Fail("OUT_OF_MEMORY");
       _exit(1);
-    } else if (action == "finish") {
+    } else if (action == "finish" || action == "finish_early") {
       WorkerReport report;
       report.mutable_finished()->set_step(step_);
       report.mutable_finished()->set_stopped(stopped_);
+      if (action == "finish_early") {
+        auto* stopped = report.mutable_finished()->mutable_early_stopped();
+        stopped->set_step(step_);
+        stopped->set_metric("eval/loss");
+        stopped->set_reason("eval/loss has reached 1 with 0.5");
+      }
       Send(report);
     } else if (action == "notify" || action == "wait") {
       Meet(argument, action == "notify" ? O_WRONLY : O_RDONLY);
