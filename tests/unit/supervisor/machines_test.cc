@@ -259,6 +259,8 @@ TEST_F(MachinesTest, AnotherJobIsRefused) {
 
 TEST_F(MachinesTest, ThePortIsTaken) {
   Fd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  setsockopt(taken.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const sockaddr_in name = OwnSockaddr();
   ASSERT_EQ(bind(taken.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
   ASSERT_EQ(listen(taken.get(), 1), 0);
