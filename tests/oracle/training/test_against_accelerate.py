@@ -299,6 +299,62 @@ JOBS = {
         ),
         SEEDABLE,
     ),
+    "mlp_adamw_one_cycle_momentum_three_phases": (
+        job(
+            mlp(0.1),
+            {"adamw": {"lr": 0.01}},
+            schedule={"one_cycle": {"max_lr": 0.05, "three_phase": True, "anneal_strategy": "linear"}},
+        ),
+        {"step_scheduler_with_optimizer": False},
+    ),
+    # The mean loss of epoch 2 is worse than that of epoch 1 by this threshold.
+    "mlp_plateau_of_the_loss": (
+        job(
+            mlp(0.1),
+            {"sgd": {"lr": 0.05, "momentum": 0.9}},
+            epochs=6,
+            schedule={
+                "reduce_on_plateau": {"metric": "train/loss", "patience": 0, "threshold": 0.2, "factor": 0.5}
+            },
+        ),
+        {"gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "mlp_plateau_of_the_accuracy": (
+        job(
+            mlp(),
+            {"adam": {"lr": 0.02}},
+            epochs=6,
+            schedule={"reduce_on_plateau": {"metric": "eval/accuracy", "patience": 1, "cooldown": 1}},
+        ),
+        SEEDABLE,
+    ),
+    "mlp_lbfgs": (job(mlp(), {"lbfgs": {"lr": 0.1, "max_iter": 4}}, epochs=2, log_grad_norm=False), SEEDABLE),
+    "mse_lbfgs_strong_wolfe": (
+        {
+            **job(
+                {"mlp": {"layer_sizes": [64, 16, 2], "activation": "tanh"}},
+                {"lbfgs": {"max_iter": 6, "history_size": 3, "line_search_fn": "strong_wolfe"}},
+                epochs=2,
+                data=NUMBERS,
+                schedule={"exponential": {"gamma": 0.9}},
+                log_grad_norm=False,
+            ),
+            "loss": {"mse": {}},
+        },
+        {},
+    ),
+    # Rank 0 reads; the last round is cut into two.
+    "dispatch_batches": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, data={"batch_size": 6}, schedule={"cosine": {}}),
+        {"dataloader_config": {"dispatch_batches": True}},
+    ),
+    "dispatch_split_batches_accumulation": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, data=PICTURES),
+        {
+            "dataloader_config": {"dispatch_batches": True, "split_batches": True, "non_blocking": True},
+            "gradient_accumulation_plugin": {"num_steps": 4},
+        },
+    ),
     "gpt_adamw_no_decay_restarts": (
         gpt_job(
             {"adamw": {"lr": 0.003, "weight_decay": 0.3}, "no_decay": {"biases": True, "norms": True}},
