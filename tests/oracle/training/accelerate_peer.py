@@ -120,7 +120,9 @@ def torch_schedule(name, options, optimizer, total):
         options = {"max_lr": optimizer.defaults["lr"], "total_steps": total, **options}
         return scheduler.OneCycleLR(optimizer, **options)
     if name == "reduce_on_plateau":
-        options = {key: value for key, value in options.items() if key != "metric"}
+        options = dict(options)
+        mode = "max" if options.pop("metric", "eval/loss") == "eval/accuracy" else "min"
+        options = {"mode": mode, **options}
         return scheduler.ReduceLROnPlateau(optimizer, **options)
     kinds = {"step": scheduler.StepLR, "multi_step": scheduler.MultiStepLR, "exponential": scheduler.ExponentialLR}
     return kinds[name](optimizer, **options) if name in kinds else None
@@ -163,7 +165,9 @@ def evaluate(model, loader, spec, accelerator):
     outputs, targets = [], []
     with torch.no_grad():
         for features, target in loader:
-            output, target = accelerator.gather_for_metrics((model(features), target))
+            # Without even_batches a rank's last batch may be shorter; what pads it lies behind all samples.
+            padded = accelerator.pad_across_processes((model(features), target))
+            output, target = accelerator.gather_for_metrics(padded)
             outputs.append(output)
             targets.append(target)
     model.train()

@@ -1,8 +1,10 @@
 """The same job by accel-worker and as an Accelerate script: losses of every step and final weights."""
 
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -388,7 +390,13 @@ def run_peer(jobs, world_size, data_folder, out, script=PEER):
         launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
     command = [*launch, str(script), str(out / "jobs.json"), str(out)]
-    subprocess.run(command, check=True, env=environment, timeout=500)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        assert process.wait(timeout=400) == 0
+    finally:
+        # A launcher that is killed leaves its ranks.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
@@ -409,7 +417,8 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
         steps = rank.of("step")
         assert len(steps) == len(result["losses"]) > 10
         assert [step.learning_rate for step in steps] == result["rates"]
-        assert [step.grad_norm for step in steps] == result["norms"]
+        # Gradients that overflow have no norm.
+        np.testing.assert_array_equal([step.grad_norm for step in steps if step.HasField("grad_norm")], result["norms"])
         assert rank.losses() == result["losses"]
         assert [step.loss_scaling.scale for step in steps if step.HasField("loss_scaling")] == result["scales"]
         skipped = [step.loss_scaling.skipped_steps for step in steps if step.HasField("loss_scaling")]

@@ -59,7 +59,13 @@ JOBS = {
     ),
     "items_mse_uneven_batches": (
         {
-            **job({"mlp": {"layer_sizes": [64, 32, 2]}}, {"adam": {"lr": 0.01}}, data={**NUMBERS, "batch_size": 11}),
+            **job(
+                {"mlp": {"layer_sizes": [64, 32, 2]}},
+                {"adam": {"lr": 0.01}},
+                epochs=6,
+                # Accelerate can gather only where each rank has as many batches of the evaluation.
+                data={**NUMBERS, "batch_size": 11, "evaluation_batch_size": 7},
+            ),
             "loss": {"mse": {}, "averaging": "items"},
         },
         {**ACCUMULATION, "dataloader_config": {"even_batches": False}},
@@ -88,12 +94,14 @@ JOBS = {
         },
     ),
     "items_dispatched": (
-        with_loss(job(mlp(0.1), {"adam": {"lr": 0.01}}, data=MASKED), averaging="items"),
+        with_loss(job(mlp(0.1), {"adam": {"lr": 0.01}}, epochs=5, data=MASKED), averaging="items"),
         {**ACCUMULATION, "dataloader_config": {"dispatch_batches": True}},
     ),
     # Gradients overflow in the first steps.
     "items_fp16": (
-        with_loss(job(mlp(0.1), {"adamw": {"lr": 0.02}}, schedule={"linear": {}}, data=MASKED), averaging="items"),
+        with_loss(
+            job(mlp(0.1), {"adamw": {"lr": 0.02}}, epochs=5, schedule={"linear": {}}, data=MASKED), averaging="items"
+        ),
         {
             **ACCUMULATION,
             "mixed_precision": "fp16",

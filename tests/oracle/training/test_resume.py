@@ -89,7 +89,7 @@ RUNS = {
     "early_end_and_plateau": (
         job(
             mlp(),
-            {"sgd": {"lr": 0.05}},
+            {"sgd": {"lr": 0.05, "momentum": 0.5}},
             epochs=40,
             schedule={"reduce_on_plateau": {"metric": "train/loss", "patience": 0, "threshold": 0.1}},
             early_stopping=[{"metric": "train/loss", "patience": 12}],
