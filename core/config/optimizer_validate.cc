@@ -16,6 +16,11 @@ bool HasMomentum(const OptimizerSpec& optimizer) {
          optimizer.has_adamw();
 }
 
+bool ScalesLoss(const accel::v1::AcceleratorConfig& config) {
+  const auto& scaler = config.scaler_kwargs();
+  return config.mixed_precision() == "fp16" && (!scaler.has_enabled() || scaler.enabled());
+}
+
 // One step of L-BFGS evaluates the loss of one batch again and again, on all ranks alike.
 void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
   if (!spec.optimizer().has_lbfgs()) return;
@@ -35,11 +40,17 @@ void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
   const std::string& nonfinite = spec.loop().on_nonfinite_loss();
   refuse_if(nonfinite == "stop" || nonfinite == "fail", "loop.on_nonfinite_loss",
             "which moves the parameters as it evaluates the loss; allowed: continue");
-  const auto& scaler = accelerator.scaler_kwargs();
-  refuse_if(accelerator.mixed_precision() == "fp16" && (!scaler.has_enabled() || scaler.enabled()),
-            "accelerator.mixed_precision",
+  refuse_if(ScalesLoss(accelerator), "accelerator.mixed_precision",
             "whose step cannot be skipped when a gradient overflows; allowed: no, bf16, and fp16 "
             "with scaler_kwargs.enabled false");
+}
+
+// Gradients that overflow on one rank would have it alone skip a step, of its schedule too.
+void CheckScaling(const JobSpec& spec, FieldViolations* violations) {
+  if (!ScalesLoss(spec.accelerator()) || !spec.loop().has_local_sgd_steps()) return;
+  violations->Add("loop.local_sgd_steps",
+                  "not allowed with mixed_precision fp16, whose ranks skip their steps together; "
+                  "allowed with no, bf16, and fp16 with scaler_kwargs.enabled false");
 }
 
 void CheckMomentum(const JobSpec& spec, FieldViolations* violations) {
@@ -77,6 +88,7 @@ void CheckPlateau(const JobSpec& spec, FieldViolations* violations) {
 
 void CheckOptimizer(const JobSpec& spec, FieldViolations* violations) {
   CheckLbfgs(spec, violations);
+  CheckScaling(spec, violations);
   CheckMomentum(spec, violations);
   CheckPlateau(spec, violations);
 }

@@ -26,7 +26,19 @@ CASES = {
                        "accelerator.ddp_kwargs.bucket_cap", "bucket_cap_mb"),
     "wrong type": ({"data.batch_size": "many"}, "data.batch_size", "many"),
     "no end": ({"loop": {}}, "loop", "num_epochs"),
-    "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "fp16"),
+    "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "emulate_fp16 true"),
+    "fp16 on no gpu": ({"accelerator.mixed_precision": "fp16", "device": "cuda"}, "device", "no CUDA device"),
+    "bf16 on no gpu": ({"accelerator.mixed_precision": "bf16", "device": "cuda"}, "device", "no CUDA device"),
+    "emulated bf16": ({"accelerator": {"mixed_precision": "bf16", "emulate_fp16": True}},
+                      "accelerator.emulate_fp16", "only allowed with mixed_precision \"fp16\""),
+    "guard of no cast": ({"accelerator.ddp_kwargs": {"comm_hook": "power_sgd", "comm_hook_overflow_guard": True}},
+                         "accelerator.ddp_kwargs.comm_hook_overflow_guard", "comm_hook fp16 or bf16"),
+    "clipped l-bfgs": ({"optimizer": {"lbfgs": {}}, "loop.clipping": {"max_norm": 1}},
+                       "loop.clipping", "not allowed with optimizer.lbfgs"),
+    "plateau of nothing": ({"schedule": {"reduce_on_plateau": {"metric": "eval/perplexity"}}},
+                           "schedule.reduce_on_plateau.metric", "loss.next_token"),
+    "momentum of none": ({"optimizer": {"adagrad": {}}, "schedule": {"one_cycle": {}}},
+                         "schedule.one_cycle.cycle_momentum", "needs an optimizer with a momentum"),
 }
 
 

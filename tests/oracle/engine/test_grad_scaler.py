@@ -11,6 +11,9 @@ CASES = {
     "grows_and_backs_off": KWARGS,
     "other_factors": {**KWARGS, "init_scale": 3.7, "growth_factor": 1.7, "backoff_factor": 0.3, "growth_interval": 3},
     "would_grow_to_infinity": {**KWARGS, "init_scale": 3e38, "growth_interval": 1},
+    # Below the smallest normal number the reciprocal is infinite: every step that unscales first is skipped.
+    "subnormal": {**KWARGS, "init_scale": 1e-40, "growth_interval": 1000},
+    "sinks_to_subnormal": {**KWARGS, "init_scale": 2e-36, "backoff_factor": 1e-3, "growth_interval": 1000},
     "disabled": {**KWARGS, "enabled": False},
 }
 OPTIMIZERS = {

@@ -372,6 +372,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"{optimizer: {lbfgs: {}}, accelerator: {mixed_precision: fp16, "
                 "emulate_fp16: true}}",
                 "accelerator.mixed_precision", "fp16 with scaler_kwargs.enabled false"},
+        Refusal{"{loop: {local_sgd_steps: 2}, accelerator: {mixed_precision: fp16, "
+                "emulate_fp16: true}}",
+                "loop.local_sgd_steps", "not allowed with mixed_precision fp16"},
         Refusal{"loop: {num_epochs: 0}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {num_epochs: 1000001}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {max_steps: 0}", "loop.max_steps", "at least 1"},
