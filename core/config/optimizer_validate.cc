@@ -45,14 +45,6 @@ void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
             "with scaler_kwargs.enabled false");
 }
 
-// Gradients that overflow on one rank would have it alone skip a step, of its schedule too.
-void CheckScaling(const JobSpec& spec, FieldViolations* violations) {
-  if (!ScalesLoss(spec.accelerator()) || !spec.loop().has_local_sgd_steps()) return;
-  violations->Add("loop.local_sgd_steps",
-                  "not allowed with mixed_precision fp16, whose ranks skip their steps together; "
-                  "allowed with no, bf16, and fp16 with scaler_kwargs.enabled false");
-}
-
 void CheckMomentum(const JobSpec& spec, FieldViolations* violations) {
   const OneCycleSchedule& schedule = spec.schedule().one_cycle();
   const std::string path = "schedule.one_cycle";
@@ -88,7 +80,6 @@ void CheckPlateau(const JobSpec& spec, FieldViolations* violations) {
 
 void CheckOptimizer(const JobSpec& spec, FieldViolations* violations) {
   CheckLbfgs(spec, violations);
-  CheckScaling(spec, violations);
   CheckMomentum(spec, violations);
   CheckPlateau(spec, violations);
 }

@@ -39,6 +39,13 @@ CASES = {
                            "schedule.reduce_on_plateau.metric", "loss.next_token"),
     "momentum of none": ({"optimizer": {"adagrad": {}}, "schedule": {"one_cycle": {}}},
                          "schedule.one_cycle.cycle_momentum", "needs an optimizer with a momentum"),
+    "early stop of another loss": ({"loop.early_stopping": [{"metric": "eval/perplexity", "patience": 2}]},
+                                   "loop.early_stopping[0].metric", "needs loss.next_token"),
+    "early stop without a condition": ({"loop.early_stopping": [{"metric": "train/loss"}]},
+                                       "loop.early_stopping[0]", "patience, threshold or both"),
+    "local sgd with a hook": ({"loop.local_sgd_steps": 4, "accelerator.ddp_kwargs": {"comm_hook": "fp16"}},
+                              "loop.local_sgd_steps", "no gradient is communicated"),
+    "averaging": ({"loss.averaging": "tokens"}, "loss.averaging", "num_steps, micro_batches, items"),
 }
 
 
