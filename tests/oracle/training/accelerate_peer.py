@@ -378,6 +378,7 @@ def train(job, out):
                         norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
                         result["norms"].append(norm.item())
                     elif loop.get("log_grad_norm"):
+                        accelerator.unscale_gradients()
                         result["norms"].append(grad_norm(model))
                     if "max_value" in clipping:
                         accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])

@@ -353,7 +353,8 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
         steps = rank.of("step")
         assert len(steps) == len(result["losses"]) > 10
         assert [step.learning_rate for step in steps] == result["rates"]
-        assert [step.grad_norm for step in steps] == result["norms"]
+        # NaN, as of gradients that overflowed, equals itself.
+        np.testing.assert_array_equal([step.grad_norm for step in steps if step.HasField("grad_norm")], result["norms"])
         assert rank.losses() == result["losses"]
         assert [step.loss_scaling.scale for step in steps if step.HasField("loss_scaling")] == result["scales"]
         skipped = [step.loss_scaling.skipped_steps for step in steps if step.HasField("loss_scaling")]

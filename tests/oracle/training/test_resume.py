@@ -90,7 +90,7 @@ RUNS = {
         2,
     ),
     "lbfgs_three_ranks": (
-        job(mlp(0.1), {"lbfgs": {"lr": 0.5, "max_iter": 3, "line_search_fn": "strong_wolfe"}}),
+        job(mlp(0.1), {"lbfgs": {"lr": 0.5, "max_iter": 3, "line_search_fn": "strong_wolfe"}}, log_grad_norm=False),
         {},
         3,
     ),

@@ -318,15 +318,15 @@ TEST_P(NotImplementedYet, NamesTheFeature) {
               HasSubstr(absl::StrCat("accelerator.", GetParam().second, " is not implemented")));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Features, NotImplementedYet,
-    testing::Values(std::pair("mixed_precision: fp8", "mixed_precision=\"fp8\""),
-                    std::pair("profile_kwargs: {}", "profile_kwargs"),
-                    std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
-                    std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
-                    std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
-                    std::pair("dataloader_config: {dispatch_batches: true}",
-                              "dataloader_config.dispatch_batches=true")));
+INSTANTIATE_TEST_SUITE_P(Features, NotImplementedYet,
+                         testing::Values(std::pair("mixed_precision: fp8",
+                                                   "mixed_precision=\"fp8\""),
+                                         std::pair("profile_kwargs: {}", "profile_kwargs"),
+                                         std::pair("te_recipe_kwargs: {}", "te_recipe_kwargs"),
+                                         std::pair("ao_recipe_kwargs: {}", "ao_recipe_kwargs"),
+                                         std::pair("fp8_recipe_kwargs: {}", "fp8_recipe_kwargs"),
+                                         std::pair("dataloader_config: {dispatch_batches: true}",
+                                                   "dataloader_config.dispatch_batches=true")));
 
 TEST(CheckAcceleratorImplementedTest, MsampIsRefusedByEveryJob) {
   for (const auto& [text, path] :

@@ -400,12 +400,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Averaging, RefusedJob,
-    testing::Values(
-        Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
-                "num_steps, micro_batches, items"},
-        Refusal{"{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
-                "{num_steps: 2, sync_with_dataloader: false}}}",
-                "loss.averaging", "sync_with_dataloader false"}));
+    testing::Values(Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
+                            "num_steps, micro_batches, items"},
+                    Refusal{
+                        "{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
+                        "{num_steps: 2, sync_with_dataloader: false}}}",
+                        "loss.averaging", "sync_with_dataloader false"}));
 
 INSTANTIATE_TEST_SUITE_P(
     EarlyStopping, RefusedJob,
