@@ -43,7 +43,7 @@ JOBS = {
         {**SEEDABLE, "mixed_precision": "bf16"},
     ),
     "lbfgs_fp16_without_scaler": (
-        job(mlp(), LINE_SEARCH, **NO_NORM),
+        job(mlp(), {"lbfgs": {"lr": 0.02, "max_iter": 2}}, **NO_NORM),
         {**SEEDABLE, "mixed_precision": "fp16", "emulate_fp16": True, "scaler_kwargs": {"enabled": False}},
     ),
     "lbfgs_plateau": (
