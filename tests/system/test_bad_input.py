@@ -84,8 +84,7 @@ def test_all_mistakes_at_once(daemon):
 def test_not_implemented_is_named(daemon):
     for changes, feature in (
         ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
-        ({"tracking": {"trackers": [{"wandb": {}}]}}, "wandb"),
-        ({"accelerator.dataloader_config": {"dispatch_batches": True}}, "dataloader_config.dispatch_batches"),
+        ({"accelerator.profile_kwargs": {"record_shapes": True}}, "accelerator.profile_kwargs"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr
