@@ -46,6 +46,8 @@ CASES = {
     "local sgd with a hook": ({"loop.local_sgd_steps": 4, "accelerator.ddp_kwargs": {"comm_hook": "fp16"}},
                               "loop.local_sgd_steps", "no gradient is communicated"),
     "averaging": ({"loss.averaging": "tokens"}, "loss.averaging", "num_steps, micro_batches, items"),
+    "no secret for a tracker": ({"tracking": {"trackers": [{"wandb": {}}]}}, "tracking.trackers[0].wandb",
+                                "WANDB_API_KEY"),
 }
 
 
@@ -84,7 +86,8 @@ def test_all_mistakes_at_once(daemon):
 def test_not_implemented_is_named(daemon):
     for changes, feature in (
         ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
-        ({"accelerator.profile_kwargs": {"record_shapes": True}}, "accelerator.profile_kwargs"),
+        ({"accelerator.profile_kwargs": {}}, "accelerator.profile_kwargs"),
+        ({"accelerator.ao_recipe_kwargs": {}}, "accelerator.ao_recipe_kwargs"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr
