@@ -545,9 +545,7 @@ TEST_F(JobSpecTest, NeedsOneCudaDeviceForEachRank) {
 
 TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
   for (const auto& [change, feature] :
-       {std::pair("tracking: {trackers: [{wandb: {}}]}", "tracking.trackers[0].wandb"),
-        std::pair("tracking: {trackers: [{tensorboard: {}}, {custom: {name: x}}]}",
-                  "tracking.trackers[1].custom"),
+       {std::pair("accelerator: {mixed_precision: fp8}", "accelerator.mixed_precision=\"fp8\""),
         std::pair("accelerator: {profile_kwargs: {}}", "accelerator.profile_kwargs")}) {
     const absl::Status status = Validate(With(kJob, change));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
@@ -558,7 +556,7 @@ TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
 
 TEST_F(JobSpecTest, WhatIsInvalidComesBeforeWhatIsNotImplemented) {
   const absl::Status status =
-      Validate(With(kJob, "{num_processes: 0, tracking: {trackers: [{wandb: {}}]}}"));
+      Validate(With(kJob, "{num_processes: 0, accelerator: {profile_kwargs: {}}}"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 
