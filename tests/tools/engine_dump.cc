@@ -110,7 +110,8 @@ absl::Status DumpBatches(const Arguments& arguments) {
   for (size_t job = 0; job < arguments.jobs.size(); ++job) {
     ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
     ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
-                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots));
+                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots, {},
+                                            IgnoreIndex(spec.loss())));
     const Dataset& dataset = arguments.evaluation ? *data.evaluation : *data.train;
     for (int64_t rank = 0; rank < arguments.world_size; ++rank) {
       DataLoader loader(dataset, OptionsOf(spec, arguments, rank));
