@@ -93,13 +93,15 @@ absl::Status AimTracker::Open() {
 
 absl::Status AimTracker::GetResources() {
   const auto tree = [&](const char* name) {
-    return json{{"name", name}, {"sub", options_.run}, {"read_only", false},
-                {"index", false}, {"timeout", nullptr}};
+    return json{{"name", name},
+                {"sub", options_.run},
+                {"read_only", false},
+                {"index", false},
+                {"timeout", nullptr}};
   };
   const json run = {{"run_hash", options_.run}};
   ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("lock"), "Lock", run));
-  ACCEL_RETURN_IF_ERROR(
-      client_.Read(Handler("lock"), "lock", json::array({false})).status());
+  ACCEL_RETURN_IF_ERROR(client_.Read(Handler("lock"), "lock", json::array({false})).status());
   ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("meta"), "TreeView", tree("meta")));
   ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("beat"), "RunHeartbeat", run));
   ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("props"), "StructuredRun",
@@ -120,8 +122,8 @@ absl::Status AimTracker::BeginRun(bool is_new) {
     instructions.push_back(
         json::array({Handler("props"), "name.setter", json::array({RepairUtf8(options_.name)})}));
     if (!options_.experiment.empty()) {
-      instructions.push_back(json::array({Handler("props"), "experiment.setter",
-                                          json::array({RepairUtf8(options_.experiment)})}));
+      instructions.push_back(json::array(
+          {Handler("props"), "experiment.setter", json::array({RepairUtf8(options_.experiment)})}));
     }
   }
   instructions.push_back(SetItem(Handler("meta"), With(run, {"end_time"}), nullptr));
@@ -186,8 +188,8 @@ absl::Status AimTracker::Finish(RunOutcome /*outcome*/) {
 }
 
 absl::Status AimTracker::Close() {
-  ACCEL_RETURN_IF_ERROR(client_.Write(json::array(
-      {SetItem(Handler("meta"), With(sequences_.RunPath(), {"end_time"}), Seconds(clock_->Now()))})));
+  ACCEL_RETURN_IF_ERROR(client_.Write(json::array({SetItem(
+      Handler("meta"), With(sequences_.RunPath(), {"end_time"}), Seconds(clock_->Now()))})));
   ACCEL_RETURN_IF_ERROR(client_.Read(Handler("beat"), "stop", json::array()).status());
   ACCEL_RETURN_IF_ERROR(client_.Read(Handler("lock"), "release", json::array({false})).status());
   for (const char* what : {"props", "seqs", "beat", "meta", "lock"}) {

@@ -21,10 +21,10 @@
 
 namespace accel::tracking::aim {
 
-// A run on an `aim server`. Its hash is made from the job's uid, so that every process that feeds the
-// job finds it again; what the server holds of it is read at each start and after each failure. A
-// point that is sent again takes its own place, so each is there once. The run is closed in full at
-// the end: end time, sign of life, lock.
+// A run on an `aim server`. Its hash is made from the job's uid, so that every process that feeds
+// the job finds it again; what the server holds of it is read at each start and after each failure.
+// A point that is sent again takes its own place, so each is there once. The run is closed in full
+// at the end: end time, sign of life, lock.
 class AimTracker final : public Tracker {
  public:
   struct Options {
@@ -61,8 +61,8 @@ class AimTracker final : public Tracker {
   absl::Status GetResources();
   // Begins the run, or takes its end back.
   absl::Status BeginRun(bool is_new);
-  // Does `work` on an open run, a second time on a new connection where the server has forgotten this
-  // client meanwhile.
+  // Does `work` on an open run, a second time on a new connection where the server has forgotten
+  // this client meanwhile.
   absl::Status OnOpenRun(absl::FunctionRef<absl::Status()> work);
   absl::Status WriteCalls(const std::vector<LogCall>& calls);
   absl::Status Close();
@@ -78,8 +78,8 @@ class AimTracker final : public Tracker {
   absl::Duration last_heartbeat_ = absl::ZeroDuration();
 };
 
-// The http:// or https:// address that a repository's `aim://host:port/base` stands for; one that is
-// http:// or https:// already as it is. Empty for other texts.
+// The http:// or https:// address that a repository's `aim://host:port/base` stands for; one that
+// is http:// or https:// already as it is. Empty for other texts.
 std::string ServerOf(absl::string_view repo);
 
 }  // namespace accel::tracking::aim

@@ -61,9 +61,7 @@ absl::Status Client::Connect() {
   return absl::OkStatus();
 }
 
-absl::Status Client::SendHeartbeat() {
-  return Get(absl::StrCat("/client/heartbeat/", id_, "/"));
-}
+absl::Status Client::SendHeartbeat() { return Get(absl::StrCat("/client/heartbeat/", id_, "/")); }
 
 absl::Status Client::Disconnect() {
   socket_ = nullptr;
@@ -72,10 +70,10 @@ absl::Status Client::Disconnect() {
 
 absl::Status Client::GetResource(const std::string& handler, const std::string& type,
                                  const json& arguments) {
-  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
-                         Post("get-resource", {{"resource_handler", handler},
-                                               {"resource_type", type},
-                                               {"args", Encoded(arguments)}}));
+  ACCEL_ASSIGN_OR_RETURN(
+      const JsonAnswer answer,
+      Post("get-resource",
+           {{"resource_handler", handler}, {"resource_type", type}, {"args", Encoded(arguments)}}));
   return StatusOf(type, answer);
 }
 
@@ -85,10 +83,10 @@ absl::Status Client::ReleaseResource(const std::string& handler) {
 
 absl::StatusOr<json> Client::Read(const std::string& handler, const std::string& method,
                                   const json& arguments) {
-  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
-                         Post("read-instruction", {{"resource_handler", handler},
-                                                   {"method_name", method},
-                                                   {"args", Encoded(arguments)}}));
+  ACCEL_ASSIGN_OR_RETURN(
+      const JsonAnswer answer,
+      Post("read-instruction",
+           {{"resource_handler", handler}, {"method_name", method}, {"args", Encoded(arguments)}}));
   ACCEL_RETURN_IF_ERROR(StatusOf(method, answer));
   return DecodeTree(answer.response.body);
 }

@@ -16,9 +16,9 @@ namespace accel::tracking::aim {
 
 // A client of an `aim server`, protocol of Aim 3.29: resources on the server under names of our own
 // choice, reads by HTTP, writes by one WebSocket. Beside HttpClient's and HttpStatus's errors:
-// ABORTED when the server does not know the resource, as after its restart or five minutes without a
-// sign of life: Connect and the resources again; NOT_FOUND for a path that is not there; UNAVAILABLE
-// for its other exceptions. Used by one thread.
+// ABORTED when the server does not know the resource, as after its restart or five minutes without
+// a sign of life: Connect and the resources again; NOT_FOUND for a path that is not there;
+// UNAVAILABLE for its other exceptions. Used by one thread.
 class Client {
  public:
   // `base` is http:// or https:// and what stands before `/tracking`.
@@ -35,8 +35,8 @@ class Client {
   absl::Status ReleaseResource(const std::string& handler);
   absl::StatusOr<nlohmann::json> Read(const std::string& handler, const std::string& method,
                                       const nlohmann::json& arguments);
-  // Instructions are [handler, method, [arguments]]; all of them are done when this returns OK, some
-  // may be after an error.
+  // Instructions are [handler, method, [arguments]]; all of them are done when this returns OK,
+  // some may be after an error.
   absl::Status Write(const nlohmann::json& instructions);
 
  private:

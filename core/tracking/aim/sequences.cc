@@ -23,8 +23,7 @@ json Path(const json& base, std::initializer_list<json> parts) {
 
 }  // namespace
 
-Sequences::Sequences(std::string run, std::string meta, std::string sequences,
-                     Omissions* omissions)
+Sequences::Sequences(std::string run, std::string meta, std::string sequences, Omissions* omissions)
     : run_(std::move(run)),
       meta_(std::move(meta)),
       sequences_(std::move(sequences)),

@@ -14,9 +14,9 @@ namespace accel::tracking::aim {
 
 // The metrics of one run as Aim stores them, all in the empty context, and the instructions that
 // write a point, in the order and with the fields of Aim's own client: `first`, `last`, `min` and
-// `max` of each metric beside the points themselves. A point of a step that is there takes its place.
-// Numbers are stored as they are, NaN and infinities too; a map becomes a metric `<key>/<name>` for
-// each of its names; texts are left out.
+// `max` of each metric beside the points themselves. A point of a step that is there takes its
+// place. Numbers are stored as they are, NaN and infinities too; a map becomes a metric
+// `<key>/<name>` for each of its names; texts are left out.
 class Sequences {
  public:
   // Handlers of the run's meta tree and of its sequences; `run` is its hash.

@@ -10,9 +10,9 @@
 
 namespace accel::tracking::aim {
 
-// How Aim's server and its clients send values: a flat sequence of pairs, the path of a leaf and the
-// leaf, each with its length. Map keys are texts without NUL bytes; in what is decoded, integer keys
-// become their decimal digits. Bytes have no place here.
+// How Aim's server and its clients send values: a flat sequence of pairs, the path of a leaf and
+// the leaf, each with its length. Map keys are texts without NUL bytes; in what is decoded, integer
+// keys become their decimal digits. Bytes have no place here.
 
 std::string EncodeTree(const nlohmann::json& value);
 

@@ -104,9 +104,8 @@ absl::Status OnlineApi::SetConfiguration(const std::string& task, const json& co
 }
 
 absl::StatusOr<std::string> OnlineApi::AddEvents(const json& events, size_t first, size_t last) {
-  ACCEL_ASSIGN_OR_RETURN(const json data,
-                         CallText("events.add_batch", "application/json-lines",
-                                  Lines(events, first, last)));
+  ACCEL_ASSIGN_OR_RETURN(const json data, CallText("events.add_batch", "application/json-lines",
+                                                   Lines(events, first, last)));
   const auto errors = data.find("errors");
   if (errors == data.end() || *errors == 0) return "";
   return absl::StrCat(DumpJson(*errors), " of ", last - first,
@@ -139,14 +138,13 @@ absl::StatusOr<json> OnlineApi::Call(const std::string& action, const json& body
   return CallText(action, "application/json", DumpJson(body));
 }
 
-absl::StatusOr<json> OnlineApi::CallText(const std::string& action,
-                                         absl::string_view content_type,
+absl::StatusOr<json> OnlineApi::CallText(const std::string& action, absl::string_view content_type,
                                          const std::string& body) {
   const auto send = [&] {
-    return ExchangeText(client_.get(), "POST", absl::StrCat(host_, kVersionPath, action),
-                        {absl::StrCat("Authorization: Bearer ", token_), kClientHeader,
-                         WorkerHeader()},
-                        content_type, body);
+    return ExchangeText(
+        client_.get(), "POST", absl::StrCat(host_, kVersionPath, action),
+        {absl::StrCat("Authorization: Bearer ", token_), kClientHeader, WorkerHeader()},
+        content_type, body);
   };
   ACCEL_ASSIGN_OR_RETURN(JsonAnswer answer, send());
   if (answer.response.status == 401) {

@@ -38,8 +38,8 @@ class OnlineApi {
   absl::StatusOr<std::string> FindProject(const std::string& name);
   // The member `data` of the answer.
   absl::StatusOr<nlohmann::json> Call(const std::string& action, const nlohmann::json& body);
-  absl::StatusOr<nlohmann::json> CallText(const std::string& action,
-                                          absl::string_view content_type, const std::string& body);
+  absl::StatusOr<nlohmann::json> CallText(const std::string& action, absl::string_view content_type,
+                                          const std::string& body);
 
   std::unique_ptr<HttpClient> client_;
   const std::string host_;

@@ -37,8 +37,7 @@ constexpr size_t kMaxPart = 240;
 std::string PathOf(absl::string_view key) {
   std::vector<std::string> parts;
   for (const absl::string_view part : absl::StrSplit(key, '/')) {
-    std::string name =
-        absl::StrReplaceAll(RepairUtf8(part), {{absl::string_view("\0", 1), "_"}});
+    std::string name = absl::StrReplaceAll(RepairUtf8(part), {{absl::string_view("\0", 1), "_"}});
     name = std::string(CutUtf8(name, kMaxPart));
     if (name.empty() || name == "." || name == "..") name = "_";
     parts.push_back(std::move(name));
@@ -99,8 +98,8 @@ bool SetIn(const std::string& path, json value, json* summary) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tracker>> DVCLiveTracker::Make(
-    const accel::v1::DVCLiveTracker& spec, const TrackerContext& context) {
+absl::StatusOr<std::unique_ptr<Tracker>> DVCLiveTracker::Make(const accel::v1::DVCLiveTracker& spec,
+                                                              const TrackerContext& context) {
   const std::string name = spec.has_dir() ? spec.dir() : "dvclive";
   return std::make_unique<DVCLiveTracker>(context.folder / "dvclive", name, context.files);
 }

@@ -22,14 +22,14 @@
 
 namespace accel::tracking {
 
-// The files of dvclive.Live in a folder of the job: params.yaml, metrics.json with the last value of
-// each metric, plots/metrics/<key>.tsv with its history, and above them the dvc.yaml that tells
-// `dvc metrics` and `dvc plots` of them. Numbers that JSON does not have are dvclive's words for them;
-// a map becomes a metric `<key>/<name>` for each of its names. No experiment is saved in Git: the
-// folder lies in none.
+// The files of dvclive.Live in a folder of the job: params.yaml, metrics.json with the last value
+// of each metric, plots/metrics/<key>.tsv with its history, and above them the dvc.yaml that tells
+// `dvc metrics` and `dvc plots` of them. Numbers that JSON does not have are dvclive's words for
+// them; a map becomes a metric `<key>/<name>` for each of its names. No experiment is saved in Git:
+// the folder lies in none.
 //
-// A file of history is what it holds: at a start its torn tail is cut off and its last step read, and
-// a value comes into it only above that step, so that each is there once.
+// A file of history is what it holds: at a start its torn tail is cut off and its last step read,
+// and a value comes into it only above that step, so that each is there once.
 class DVCLiveTracker final : public Tracker {
  public:
   static absl::StatusOr<std::unique_ptr<Tracker>> Make(const accel::v1::DVCLiveTracker& spec,
