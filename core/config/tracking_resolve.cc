@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +19,10 @@ using accel::v1::TrackingSpec;
 // In Accelerate's order of "all".
 constexpr absl::string_view kBuiltIn[] = {"tensorboard", "wandb",   "comet_ml", "aim",    "mlflow",
                                           "clearml",     "dvclive", "swanlab",  "trackio"};
+
+bool IsBuiltIn(absl::string_view name) {
+  return std::find(std::begin(kBuiltIn), std::end(kBuiltIn), name) != std::end(kBuiltIn);
+}
 
 TrackerSpec SpecOf(absl::string_view name) {
   TrackerSpec spec;
@@ -170,14 +175,14 @@ class Resolver {
 
   void AddNamed(const std::string& name, const std::string& field) {
     TrackerSpec spec;
-    if (std::find(std::begin(kBuiltIn), std::end(kBuiltIn), name) != std::end(kBuiltIn)) {
+    if (IsBuiltIn(name)) {
       spec = SpecOf(name);
     } else if (node_.custom.count(name) > 0) {
       spec.mutable_custom()->set_name(name);
     } else {
       std::vector<std::string> known(std::begin(kBuiltIn), std::end(kBuiltIn));
       known.insert(known.begin(), "all");
-      for (const auto& [custom, url] : node_.custom) known.push_back(custom);
+      known.insert(known.end(), node_.custom.begin(), node_.custom.end());
       violations_->Add(field, NotAllowed(Quoted(name), absl::StrJoin(known, ", ")));
       return;
     }
@@ -232,6 +237,24 @@ ResolvedTracking ResolveTracking(const TrackingSpec& tracking, const TrackerNode
     resolved.warnings.push_back(absl::StrCat(path, ": no tracker is left, nothing is sent to any"));
   }
   return resolved;
+}
+
+absl::Status CheckCustomTrackerName(const std::string& name) {
+  constexpr size_t kMaxName = 64;
+  const bool good =
+      !name.empty() && name.size() <= kMaxName && std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_isalnum(c) || c == '_' || c == '-';
+      });
+  if (!good) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name ", Quoted(name),
+                     " is not allowed; allowed: 1 to 64 letters, digits, \"_\" and \"-\""));
+  }
+  const std::string base(absl::StripSuffix(name, "_archive"));
+  if (base == "all" || IsBuiltIn(base)) {
+    return absl::InvalidArgumentError(absl::StrCat("the name ", Quoted(name), " is taken"));
+  }
+  return absl::OkStatus();
 }
 
 const std::set<std::string>& TrackerVariables() {
