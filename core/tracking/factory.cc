@@ -70,10 +70,6 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpe
     default:
       break;
   }
-  const google::protobuf::OneofDescriptor* kinds = spec.GetDescriptor()->FindOneofByName("tracker");
-  const google::protobuf::FieldDescriptor* kind =
-      spec.GetReflection()->GetOneofFieldDescriptor(spec, kinds);
-  if (kind != nullptr) return NotImplemented(absl::StrCat("tracking.trackers.", kind->name()));
   FieldViolations violations;
   violations.Add("tracking.trackers", "holds a tracker of no kind, one of its fields must be set");
   return violations.ToStatus();
