@@ -67,6 +67,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self.command, urllib.parse.unquote(url.path), urllib.parse.parse_qs(url.query), self.headers, raw)
         except Refused as refused:
             status, answer = refused.args
+        except (KeyError, ValueError, TypeError, StopIteration) as error:
+            status, answer = 400, {"message": repr(error)}
+        if status >= 400:
             self.server.refusals.append((self.command, self.path, status, answer))
         data = json.dumps(answer).encode()
         self.send_response(status)
@@ -122,7 +125,7 @@ class SwanLab(Service):
 
     def add_run(self, method, body, user, project):
         check_fields(body, ("name", "createdAt", "colors", "cuid"), ("description", "labels", "job", "cluster"))
-        check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", body["createdAt"]), "createdAt")
+        check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", body["createdAt"]), "createdAt")
         is_new = body["cuid"] not in self.runs
         if is_new:
             self.runs[body["cuid"]] = {"project": project, "body": body, "config": None, "keys": {}, "points": {},
@@ -157,6 +160,8 @@ class SwanLab(Service):
 
     def add_points(self, method, body):
         check_fields(body, ("type", "projectId", "experimentId", "metrics"))
+        if body["type"] == "log":
+            return 200, {}
         check(body["type"] == "scalar" and body["projectId"] == "P" and len(body["metrics"]) <= 10000, "metrics")
         run = self.runs[body["experimentId"]]
         for point in body["metrics"]:
@@ -194,7 +199,7 @@ class Comet(Service):
 
     def answer(self, method, path, query, headers, raw):
         is_own = headers.get("User-Agent", "").startswith("accel/")
-        if method == "GET" and not is_own:
+        if not is_own and (method == "GET" or path == "/clientlib/asset/upload"):
             return 200, {"version": "4.7.500"}
         body = json.loads(raw, parse_constant=lambda word: check(False, f"{word} is no JSON"))
         key = headers.get("Authorization")
@@ -216,7 +221,7 @@ class Comet(Service):
     def add_run(self, body):
         check_fields(body, ("apiKey", "local_timestamp", "experimentKey", "offline", "projectName", "teamName",
                             "libVersion", "getOrCreateEnabled"))
-        check(re.fullmatch("[0-9a-zA-Z]{32,50}", body["experimentKey"]) and body["offline"] is False, "run")
+        check(re.fullmatch("[0-9a-zA-Z]{32,50}", body["experimentKey"]), "key")
         check(body["experimentKey"] not in self.experiments, "key exists", sdk_error_code=90999)
         self.experiments[body["experimentKey"]] = {
             "run": body, "metrics": [], "parameters": {}, "others": {}, "tags": [], "alive": [], "errors": []}
@@ -304,17 +309,19 @@ class ClearML(Service):
         states = {"tasks.started": "in_progress", "tasks.stopped": "stopped", "tasks.completed": "completed",
                   "tasks.failed": "failed"}
         task = self.tasks.get(body["task"]) if isinstance(body.get("task"), str) else None
-        if action == "projects.get_all":
+        if action in ("projects.get_all", "projects.get_all_ex"):
             return {"projects": [{"id": i, "name": n} for i, n in self.projects.items()
                                  if re.match(body.get("name") or "", n)]}
         if action == "projects.create":
-            self.projects[key := uuid.uuid4().hex] = body["name"]
+            key = uuid.uuid4().hex
+            self.projects[key] = body["name"]
             return {"id": key}
         if action == "projects.get_by_id":
             return {"project": {"id": body["project"], "name": self.projects[body["project"]]}}
         if action == "tasks.create":
             check(body.get("name") and body.get("type") == "training" and body["project"] in self.projects, "task")
-            self.tasks[key := uuid.uuid4().hex] = {**body, "id": key, "status": "created", "last_iteration": 0}
+            key = uuid.uuid4().hex
+            self.tasks[key] = {**body, "id": key, "status": "created", "last_iteration": 0}
             return {"id": key}
         if action in ("tasks.get_all", "tasks.get_all_ex"):
             return {"tasks": [t for t in self.tasks.values() if t["id"] in (body.get("id") or self.tasks)]}

@@ -345,6 +345,8 @@ def test_swanlab_has_what_accelerate_gives_it(node, offline_job, tmp_path):
     for run in (ours, theirs):
         assert run["config"].pop("FRAMEWORK")
         assert run["start"]["project"] == "blobs"
+    # Accelerate's call stores its own option.
+    assert theirs["config"].pop("allow_val_change") is True
     assert ours["config"] == theirs["config"]
 
 
@@ -364,11 +366,11 @@ def test_comet_has_what_accelerate_gives_it(node, offline_job, tmp_path):
     for run, found in zip(runs, points):
         for name, step, value in run["metrics"]:
             found.setdefault(name, []).append([step, value])
-    own = {"curr_step"}
     assert points[0] == {key: v for key, v in points[1].items() if key in points[0]}
     # What the package adds of the machine and of itself.
     assert all(key.startswith("sys.") or key == "process duration" for key in set(points[1]) - set(points[0]))
-    assert ours["parameters"] == {k: v for k, v in theirs["parameters"].items() if k not in own}
+    assert ours["parameters"] == {key: value for key, value in theirs["parameters"].items()
+                                  if key != "curr_step" and not key.startswith("run_arg_")}
     assert ours["run"]["projectName"] == theirs["run"]["projectName"] == "blobs"
 
 
