@@ -1,6 +1,5 @@
 #include "core/tracking/aim/aim_tracker.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kHashDigits = 24;
-// Rows of one message.
-constexpr size_t kMaxRows = 100;
+// After so many a message is sent; each has about 200 bytes, and the server takes 16 MiB.
+constexpr size_t kMaxInstructions = 4000;
 // The server forgets a client after five minutes without one.
 constexpr absl::Duration kHeartbeatInterval = absl::Seconds(10);
 
@@ -171,11 +170,12 @@ absl::Status AimTracker::WriteCalls(const std::vector<LogCall>& calls) {
     ACCEL_RETURN_IF_ERROR(client_.SendHeartbeat());
     last_heartbeat_ = clock_->Monotonic();
   }
-  for (size_t first = 0; first < calls.size(); first += kMaxRows) {
-    json instructions = json::array();
-    const size_t last = std::min(calls.size(), first + kMaxRows);
-    for (size_t i = first; i < last; ++i) sequences_.Add(calls[i], &instructions);
+  json instructions = json::array();
+  for (const LogCall& call : calls) {
+    sequences_.Add(call, &instructions);
+    if (instructions.size() < kMaxInstructions && &call != &calls.back()) continue;
     if (!instructions.empty()) ACCEL_RETURN_IF_ERROR(client_.Write(instructions));
+    instructions.clear();
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,8 @@ struct TaskOptions {
   std::string name;
   std::vector<std::string> tags;
   std::string comment;
+  // A system tag that no other job's task has.
+  std::string mark;
 };
 
 // Appends a row's events for `task`, as Accelerate reports them: a number is a scalar whose title

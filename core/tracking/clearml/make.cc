@@ -42,6 +42,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
   options.name = settings.Choose(spec.task_name(), "CLEARML_TASK", context.project);
   options.tags = {spec.tags().begin(), spec.tags().end()};
   options.comment = spec.comment();
+  options.mark = absl::StrCat("accel-", DerivedHex(context.job_uid, "clearml task", kIdDigits));
   const std::filesystem::path folder = context.folder / "clearml";
   std::vector<std::unique_ptr<Tracker>> trackers;
   if (!offline) {

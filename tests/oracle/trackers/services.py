@@ -324,7 +324,8 @@ class ClearML(Service):
             self.tasks[key] = {**body, "id": key, "status": "created", "last_iteration": 0}
             return {"id": key}
         if action in ("tasks.get_all", "tasks.get_all_ex"):
-            return {"tasks": [t for t in self.tasks.values() if t["id"] in (body.get("id") or self.tasks)]}
+            return {"tasks": [t for t in self.tasks.values() if t["id"] in (body.get("id") or self.tasks)
+                              and set(body.get("system_tags") or []) <= set(t.get("system_tags") or [])]}
         if action == "events.add_batch":
             return self.add_events(items, is_own)
         if action == "events.scalar_metrics_iter_histogram":
