@@ -116,13 +116,15 @@ absl::Status DumpBatches(const Arguments& arguments) {
     for (int64_t rank = 0; rank < arguments.world_size; ++rank) {
       DataLoader loader(dataset, OptionsOf(spec, arguments, rank));
       for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
-        loader.StartEpoch(epoch, arguments.skip_batches);
-        for (Batch batch; loader.Next(&batch);) {
+        ACCEL_RETURN_IF_ERROR(loader.StartEpoch(epoch, arguments.skip_batches));
+        while (true) {
+          ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
+          if (!batch.has_value()) break;
           const std::string prefix =
               absl::StrCat(job, ".", rank, ".", epoch, ".", loader.batches_done() - 1, ".");
-          tensors.emplace_back(prefix + "features", batch.features);
-          tensors.emplace_back(prefix + "targets", batch.targets);
-          tensors.emplace_back(prefix + "valid", torch::tensor({batch.valid}, torch::kLong));
+          tensors.emplace_back(prefix + "features", batch->features);
+          tensors.emplace_back(prefix + "targets", batch->targets);
+          tensors.emplace_back(prefix + "valid", torch::tensor({batch->valid}, torch::kLong));
         }
       }
     }
