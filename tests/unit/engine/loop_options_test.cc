@@ -36,6 +36,7 @@ class LoopOptionsTest : public TrainingTest {
                                {"1.bias", values(8, 1).view({8})},
                                {"3.weight", values(outputs, 8)},
                                {"3.bias", values(outputs, 1).view({outputs})}};
+    fs::remove(folder_ / "init.safetensors");
     EXPECT_TRUE(WriteSafetensors(folder_ / "init.safetensors", weights).ok());
     spec()->mutable_model()->set_init_from("data/init.safetensors");
   }
