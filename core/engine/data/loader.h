@@ -65,10 +65,6 @@ class DataLoader {
   // The next batch of the epoch; nothing when there is none. Errors have the cause DATA.
   absl::StatusOr<std::optional<Batch>> Next();
 
-  // Whether this rank iterates over a torch DataLoader of its own: accelerate's dispatcher does so
-  // on rank 0 only, and there alone draws what an iteration draws.
-  bool iterates() const { return source_ != nullptr; }
-
   int64_t epoch() const { return epoch_; }
   // Batches of the epoch that Next has given or StartEpoch has skipped.
   int64_t batches_done() const { return next_batch_; }

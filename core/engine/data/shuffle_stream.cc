@@ -17,7 +17,8 @@ class ShuffledStream final : public SampleStream {
   ShuffledStream(std::unique_ptr<SampleStream> source, int64_t size, uint64_t seed)
       : source_(std::move(source)),
         size_(size),
-        generator_(at::detail::createCPUGenerator(seed)) {}
+        generator_(at::detail::createCPUGenerator(seed)),
+        drawn_(at::empty({}, at::TensorOptions(at::kLong))) {}
 
   absl::StatusOr<Examples> Read(int64_t count) override {
     if (!buffer_.features.defined()) ACCEL_RETURN_IF_ERROR(FillBuffer());
@@ -56,14 +57,13 @@ class ShuffledStream final : public SampleStream {
     return absl::OkStatus();
   }
 
-  int64_t Draw() {
-    auto* generator = at::check_generator<at::CPUGeneratorImpl>(generator_);
-    return static_cast<int64_t>(generator->random64() % static_cast<uint64_t>(filled_));
-  }
+  // torch.randint(filled, ()).
+  int64_t Draw() { return drawn_.random_(0, filled_, generator_).item<int64_t>(); }
 
   const std::unique_ptr<SampleStream> source_;
   const int64_t size_;
   at::Generator generator_;
+  at::Tensor drawn_;
   Examples buffer_;
   int64_t filled_ = 0;
 };

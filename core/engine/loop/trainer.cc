@@ -23,7 +23,8 @@ using accel::internal::v1::WorkerReport;
 using accel::v1::Failure;
 
 // torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
-// iteration over it begins, with or without workers; what is drawn after it depends on that.
+// iteration over it begins, with or without workers, and on every rank, also where rank 0 alone reads;
+// what is drawn after it depends on that.
 void DrawLoaderSeed() { at::empty({}, at::kLong).random_(); }
 
 }  // namespace
@@ -86,7 +87,7 @@ absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
       if (decision.stop) return Flow::kStop;
       step_begun_ = position_.step + 1;
     }
-    if (position_.batches == 0 && loader.iterates()) DrawLoaderSeed();
+    if (position_.batches == 0) DrawLoaderSeed();
     ACCEL_ASSIGN_OR_RETURN(const Batch batch, NextBatch());
     const int64_t steps_before = position_.step;
     TrainBatch(batch);
@@ -226,7 +227,7 @@ absl::StatusOr<Trainer::Flow> Trainer::EvaluateBatches(EvaluationSums* sums, int
     const TickGate::Decision decision = BeginEvaluationTick();
     *checkpoint_asked |= decision.checkpoint;
     if (decision.stop) return Flow::kStop;
-    if (round == 0 && loader.iterates()) DrawLoaderSeed();
+    if (round == 0) DrawLoaderSeed();
     ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
     if (!batch.has_value()) continue;  // other ranks have one more
     const at::Tensor output = session_.EvaluationForward(batch->features);

@@ -300,8 +300,11 @@ def test_equals_accelerate(name, peer, data_folder, tmp_path):
     world_size, peer_folder = peer
     spec, accelerator = JOBS[name]
     ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)
-    results = assert_equal_training(ranks, peer_folder / name, tmp_path)
+    assert_equal_evaluations(ranks, assert_equal_training(ranks, peer_folder / name, tmp_path))
 
+
+def assert_equal_evaluations(ranks, results):
+    """Rank 0 reports what the Accelerate script's results of all ranks have."""
     evaluations = [dict(report.values) for report in ranks[0].of("metrics")]
     assert len(evaluations) == len(results[0]["evaluations"])
     for mine, theirs in zip(evaluations, results[0]["evaluations"]):
