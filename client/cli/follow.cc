@@ -119,6 +119,9 @@ std::string OutcomeLine(const v1::Job& job) {
                     HumanDuration(ToTime(job.end_time()) - ToTime(job.start_time())));
   }
   if (job.has_progress()) absl::StrAppend(&line, ", ", job.progress().step(), " steps");
+  if (job.has_early_stopped()) {
+    absl::StrAppend(&line, ", stopped early: ", EscapeControls(job.early_stopped().reason()));
+  }
   if (job.has_failure()) absl::StrAppend(&line, ": ", EscapeControls(job.failure().message()));
   return line;
 }

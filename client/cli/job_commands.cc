@@ -89,6 +89,10 @@ void PrintJob(const Context& context, const v1::Job& job) {
   if (job.spec().has_display_name()) table.Add({"display name", job.spec().display_name()});
   table.Add({"state", {StateName(job.state()), StateColor(job.state())}});
   if (job.has_failure()) AddFailure(job.failure(), &table);
+  if (job.has_early_stopped()) {
+    table.Add({"stopped early", absl::StrCat("at step ", job.early_stopped().step(), ": ",
+                                             job.early_stopped().reason())});
+  }
   table.Add({"ranks", absl::StrCat(RanksOf(job), " on ",
                                    job.spec().has_device() ? job.spec().device() : "cpu")});
   if (HasMachines(job)) table.Add({"machine", MachineOf(job)});

@@ -249,6 +249,7 @@ const std::vector<FieldRule>& FieldRules() {
 
       // training.proto
       Required("LossSpec.loss"),
+      Names({"num_steps", "micro_batches", "items"}, "LossSpec.averaging"),
       Between(0, 1, "CrossEntropyLoss.label_smoothing"),
       Between(1, 1000000, "LoopSpec.num_epochs"),
       AtLeast(1, "LoopSpec.max_steps"),
@@ -257,6 +258,15 @@ const std::vector<FieldRule>& FieldRules() {
       AtLeast(1, "LoopSpec.checkpoint_every_steps"),
       AtLeast(1, "LoopSpec.log_every_steps"),
       Between(1, 1024, "LoopSpec.num_cpu_threads_per_process"),
+      Count(0, 16, "LoopSpec.early_stopping"),
+      Names({"continue", "stop", "fail"}, "LoopSpec.on_nonfinite_loss"),
+      AtLeast(1, "LoopSpec.local_sgd_steps"),
+      Required("EarlyStopping.metric"),
+      Names({"train/loss", "eval/loss", "eval/accuracy", "eval/perplexity"},
+            "EarlyStopping.metric"),
+      Names({"min", "max"}, "EarlyStopping.mode"),
+      AtLeast(1, "EarlyStopping.patience"),
+      AtLeast(0, "EarlyStopping.min_delta"),
       Inside(0, 1, "FindExecutableBatchSize.reduce_factor"),
       Above(0, "ClippingSpec.max_norm"),
       Above(0, "ClippingSpec.max_value"),

@@ -29,8 +29,11 @@ void CheckInitFrom(const accel::v1::ModelSpec& model, const NodeLimits& limits,
 // Model, data and loss that cannot go together, as far as is certain before any data is read.
 void CheckTask(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
-// Optimizer, schedule and loop.
+// Optimizer and schedule.
 void CheckTraining(const accel::v1::JobSpec& spec, FieldViolations* violations);
+
+// The loop, and how a step's loss is averaged.
+void CheckLoop(const accel::v1::JobSpec& spec, FieldViolations* violations);
 
 // Ranks, machines and where they meet.
 void CheckMachines(const accel::v1::JobSpec& spec, const NodeLimits& limits,

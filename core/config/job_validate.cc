@@ -136,6 +136,7 @@ void ValidateJobSpec(const JobSpec& spec, const NodeLimits& limits, FieldViolati
   CheckLoading(spec, violations);
   CheckTask(spec, violations);
   CheckTraining(spec, violations);
+  CheckLoop(spec, violations);
   CheckOptimizer(spec, violations);
   CheckTracking(spec.tracking(), "tracking", violations);
   if (spec.has_resume_from() && !IsCheckpointName(spec.resume_from())) {

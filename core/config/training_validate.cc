@@ -2,7 +2,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/config/byte_size.h"
 #include "core/config/field_rules.h"
 #include "core/config/job_checks.h"
 
@@ -10,7 +9,6 @@ namespace accel::config {
 namespace {
 
 using accel::v1::JobSpec;
-using accel::v1::LoopSpec;
 using accel::v1::MultiStepSchedule;
 using accel::v1::NoDecay;
 using accel::v1::OptimizerSpec;
@@ -123,31 +121,12 @@ void CheckSchedule(const JobSpec& spec, FieldViolations* violations) {
   }
 }
 
-void CheckLoop(const JobSpec& spec, FieldViolations* violations) {
-  const LoopSpec& loop = spec.loop();
-  if (loop.has_max_shard_size() && !ParseByteSize(loop.max_shard_size()).has_value()) {
-    violations->Add("loop.max_shard_size",
-                    NotAllowed(Quoted(loop.max_shard_size()),
-                               "a number of bytes above 0, or a number with KB, MB, GB, TB, KiB, "
-                               "MiB, GiB or TiB"));
-  }
-  if (!loop.has_num_epochs() && !loop.has_max_steps()) {
-    violations->Add("loop", "required: num_epochs, max_steps or both");
-  }
-  if (loop.has_evaluate_every_epochs() && spec.has_data() && !spec.data().has_evaluation() &&
-      !spec.data().has_split()) {
-    violations->Add("loop.evaluate_every_epochs",
-                    "not allowed without data.evaluation or data.split: there is no held-out data");
-  }
-}
-
 }  // namespace
 
 void CheckTraining(const JobSpec& spec, FieldViolations* violations) {
   CheckSgd(spec.optimizer().sgd(), violations);
   CheckNoDecay(spec.optimizer(), violations);
   CheckSchedule(spec, violations);
-  if (spec.has_loop()) CheckLoop(spec, violations);
 }
 
 }  // namespace accel::config

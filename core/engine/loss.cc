@@ -66,14 +66,29 @@ absl::Status CheckTargets(const Dataset& dataset, const accel::v1::LossSpec& los
   return absl::OkStatus();
 }
 
+int64_t IgnoreIndex(const accel::v1::LossSpec& loss) {
+  const auto given = [](const auto& message) {
+    return message.has_ignore_index() ? message.ignore_index() : kDefaultIgnoreIndex;
+  };
+  return loss.has_next_token() ? given(loss.next_token()) : given(loss.cross_entropy());
+}
+
 at::Tensor ComputeLoss(const accel::v1::LossSpec& loss, const at::Tensor& output,
-                       const at::Tensor& targets) {
-  if (loss.has_mse()) return at::mse_loss(output, targets.view_as(output));
+                       const at::Tensor& targets, LossReduction reduction) {
+  const int64_t kind = reduction == LossReduction::kSum ? at::Reduction::Sum : at::Reduction::Mean;
+  if (loss.has_mse()) return at::mse_loss(output, targets.view_as(output), kind);
+  const int64_t ignored = IgnoreIndex(loss);
   if (loss.has_next_token()) {
-    return at::cross_entropy_loss(output.view({-1, output.size(-1)}), targets.reshape({-1}));
+    return at::cross_entropy_loss(output.view({-1, output.size(-1)}), targets.reshape({-1}),
+                                  /*weight=*/{}, kind, ignored);
   }
-  return at::cross_entropy_loss(output, targets, /*weight=*/{}, at::Reduction::Mean,
-                                /*ignore_index=*/-100, loss.cross_entropy().label_smoothing());
+  return at::cross_entropy_loss(output, targets, /*weight=*/{}, kind, ignored,
+                                loss.cross_entropy().label_smoothing());
+}
+
+int64_t CountItems(const accel::v1::LossSpec& loss, const at::Tensor& targets) {
+  if (loss.has_mse()) return targets.numel();
+  return targets.ne(IgnoreIndex(loss)).sum().item<int64_t>();
 }
 
 void AddToEvaluation(const accel::v1::LossSpec& loss, const at::Tensor& output,
@@ -81,9 +96,8 @@ void AddToEvaluation(const accel::v1::LossSpec& loss, const at::Tensor& output,
   if (valid == 0) return;
   const at::Tensor outputs = output.narrow(0, 0, valid);
   const at::Tensor kept = targets.narrow(0, 0, valid);
-  const int64_t count = loss.has_next_token() ? kept.numel() : valid;
-  sums->loss_sum += ComputeLoss(loss, outputs, kept).item<double>() * static_cast<double>(count);
-  sums->count += count;
+  sums->loss_sum += ComputeLoss(loss, outputs, kept, LossReduction::kSum).item<double>();
+  sums->count += CountItems(loss, kept);
   if (loss.has_cross_entropy()) {
     sums->correct += outputs.argmax(1).eq(kept).sum().item<int64_t>();
   }

@@ -19,20 +19,31 @@ namespace accel::engine {
 absl::Status CheckTargets(const Dataset& dataset, const accel::v1::LossSpec& loss,
                           const std::vector<int64_t>& output_shape);
 
-// Mean loss over the batch, a scalar with a graph. For CheckTargets' shapes with n samples:
+// How the losses of a batch's items become one number.
+enum class LossReduction { kMean, kSum };
+
+// Targets of this value do not count; mse has none.
+int64_t IgnoreIndex(const accel::v1::LossSpec& loss);
+
+// Mean or sum of the loss over the items that count, a scalar with a graph. The mean over none is
+// NaN, as in torch. For CheckTargets' shapes with n samples:
 //   cross_entropy: output [n, classes], targets int64 [n]
 //   mse:           output and targets float32 of as many values
 //   next_token:    output [n, length, tokens], targets int64 [n, length]
 at::Tensor ComputeLoss(const accel::v1::LossSpec& loss, const at::Tensor& output,
-                       const at::Tensor& targets);
+                       const at::Tensor& targets,
+                       LossReduction reduction = LossReduction::kMean);
+
+// Items of a batch that count: samples (cross_entropy), tokens (next_token) or numbers (mse).
+int64_t CountItems(const accel::v1::LossSpec& loss, const at::Tensor& targets);
 
 // What an evaluation adds up; sums of different batches and ranks are added field by field.
 struct EvaluationSums {
-  // Sum of the loss over samples (tokens with next_token).
+  // Sum of the loss over the items that count.
   double loss_sum = 0;
-  // Samples whose greatest output is the target's; 0 for other losses than cross_entropy.
+  // Counted samples whose greatest output is the target's; 0 for other losses than cross_entropy.
   int64_t correct = 0;
-  // Samples, or tokens with next_token.
+  // CountItems().
   int64_t count = 0;
 };
 

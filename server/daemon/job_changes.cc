@@ -32,6 +32,7 @@ void MergeStatus(const accel::internal::v1::JobStatus& status, bool stopping, in
   if (IsTerminal(job->state())) return;
   if (status.has_progress()) *job->mutable_progress() = status.progress();
   if (status.attempts_size() > 0) *job->mutable_attempts() = status.attempts();
+  if (status.has_early_stopped()) *job->mutable_early_stopped() = status.early_stopped();
   if (IsTerminal(status.state())) {
     if (status.state() == Job::FAILED) {
       *job->mutable_failure() = status.failure();

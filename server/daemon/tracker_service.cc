@@ -57,6 +57,9 @@ absl::StatusOr<std::vector<TrackerStatus>> TrackerService::Read(const std::strin
       status.set_state(TrackerStatus::WAITING);
     }
     trackers.push_back(status);
+    // The archive beside a service has a cursor of its own, see tracking::MakeTrackers.
+    const auto archive = known.find(absl::StrCat(NameOf(tracker), "_archive"));
+    if (archive != known.end()) trackers.push_back(archive->second);
   }
   return trackers;
 }
@@ -83,8 +86,8 @@ absl::Status TrackerService::Sync(const accel::v1::SyncTrackersRequest& request,
   const double seconds =
       request.has_timeout_seconds() ? request.timeout_seconds() : kDefaultTimeoutSeconds;
   if (!(seconds >= 1 && seconds <= kMaxTimeoutSeconds)) {
-    violations.Add("timeout_seconds", absl::StrCat(seconds, " is not allowed; allowed: 1 to ",
-                                                   kMaxTimeoutSeconds));
+    violations.Add("timeout_seconds",
+                   absl::StrCat(seconds, " is not allowed; allowed: 1 to ", kMaxTimeoutSeconds));
   }
   ACCEL_RETURN_IF_ERROR(violations.ToStatus());
   ACCEL_ASSIGN_OR_RETURN(const accel::v1::Job job, environment_->jobs->Get(id));

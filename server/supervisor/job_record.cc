@@ -16,6 +16,7 @@ using accel::internal::v1::FromSupervisor;
 using accel::internal::v1::JobStatus;
 using accel::v1::Attempt;
 using accel::v1::Checkpoint;
+using accel::v1::EarlyStopped;
 using accel::v1::EventRecord;
 using accel::v1::Failure;
 using accel::v1::Job;
@@ -122,6 +123,16 @@ void JobRecord::AddProcessGroup(const ProcessGroupInfo& group) {
 void JobRecord::SetProgress(int64_t step, int64_t epoch) {
   status_.mutable_progress()->set_step(step);
   status_.mutable_progress()->set_epoch(epoch);
+  PublishStatus();
+}
+
+void JobRecord::SetEarlyStopped(const EarlyStopped& stopped) {
+  *status_.mutable_early_stopped() = stopped;
+  EventRecord event =
+      NewEvent(absl::StrCat("stopped early at step ", stopped.step(), ": ", stopped.reason()));
+  *event.mutable_early_stopped() = stopped;
+  spdlog::info("{}", event.message());
+  buffer_.Add(std::move(event));
   PublishStatus();
 }
 

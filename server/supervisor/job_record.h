@@ -52,6 +52,7 @@ class JobRecord {
   void BeginTraining(const accel::v1::Progress& progress);
   void AddProcessGroup(const accel::v1::ProcessGroupInfo& group);
   void SetProgress(int64_t step, int64_t epoch);
+  void SetEarlyStopped(const accel::v1::EarlyStopped& stopped);
   void AddMetrics(accel::v1::MetricRecord record);
   // Without a rank: a line of the supervisor.
   void AddLine(std::optional<int> rank, accel::v1::LogRecord::Source source, std::string text,

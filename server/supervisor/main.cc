@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -94,5 +95,9 @@ int main(int argc, char** argv) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(job_dir, error);
   if (error || !LogInto(absolute)) return 1;
-  return sync_seconds > 0 ? SyncTrackersOf(absolute, sync_seconds) : RunJob(absolute);
+  const int code = sync_seconds > 0 ? SyncTrackersOf(absolute, sync_seconds) : RunJob(absolute);
+  spdlog::shutdown();
+  // Without the libraries' exit handlers: a tracker that was left behind in a call may still use
+  // them.
+  std::_Exit(code);
 }

@@ -80,20 +80,25 @@ void TrackerSet::Start(const JobLaunch& launch, const std::filesystem::path& job
   };
   const std::set<std::string> finished = FinishedTrackers(record);
   for (const TrackerSpec& tracker_spec : spec.trackers()) {
-    auto tracker = tracking::MakeTracker(tracker_spec, context);
-    if (!tracker.ok()) {
-      Refuse(record, tracker_spec, tracker.status());
+    auto trackers = tracking::MakeTrackers(tracker_spec, context);
+    if (!trackers.ok()) {
+      Refuse(record, tracker_spec, trackers.status());
       continue;
     }
-    if (finished.count(std::string((*tracker)->name())) > 0) continue;
     options.batch_delay = tracking::BatchDelay(tracker_spec);
-    std::string subject = absl::StrCat("trackers/", (*tracker)->name());
-    auto feed = std::make_unique<TrackerFeed>(
-        *std::move(tracker), options, &clock_, [this](const FeedWarning& warning) {
-          loop_.Post([this, warning] { on_warning_(warning.subject, warning.message); });
-        });
-    feeds_.push_back({std::move(subject), std::move(feed)});
+    for (std::unique_ptr<Tracker>& tracker : *trackers) {
+      if (finished.count(std::string(tracker->name())) == 0) Feed(std::move(tracker), options);
+    }
   }
+}
+
+void TrackerSet::Feed(std::unique_ptr<Tracker> tracker, const FeedOptions& options) {
+  std::string subject = absl::StrCat("trackers/", tracker->name());
+  auto feed = std::make_unique<TrackerFeed>(
+      std::move(tracker), options, &clock_, [this](const FeedWarning& warning) {
+        loop_.Post([this, warning] { on_warning_(warning.subject, warning.message); });
+      });
+  feeds_.push_back({std::move(subject), std::move(feed)});
 }
 
 tracking::TrackerSettings TrackerSet::ReadSettings(const JobLaunch& launch) {

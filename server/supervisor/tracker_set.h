@@ -45,6 +45,7 @@ class TrackerSet {
 
  private:
   tracking::TrackerSettings ReadSettings(const accel::internal::v1::JobLaunch& launch);
+  void Feed(std::unique_ptr<tracking::Tracker> tracker, const tracking::FeedOptions& options);
   // A tracker that cannot be fed at all: says so in the events and the record.
   void Refuse(const std::filesystem::path& record, const accel::v1::TrackerSpec& spec,
               const absl::Status& why);

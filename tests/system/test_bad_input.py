@@ -26,6 +26,13 @@ CASES = {
                        "accelerator.ddp_kwargs.bucket_cap", "bucket_cap_mb"),
     "wrong type": ({"data.batch_size": "many"}, "data.batch_size", "many"),
     "no end": ({"loop": {}}, "loop", "num_epochs"),
+    "early stop of another loss": ({"loop.early_stopping": [{"metric": "eval/perplexity", "patience": 2}]},
+                                   "loop.early_stopping[0].metric", "needs loss.next_token"),
+    "early stop without a condition": ({"loop.early_stopping": [{"metric": "train/loss"}]},
+                                       "loop.early_stopping[0]", "patience, threshold or both"),
+    "local sgd with a hook": ({"loop.local_sgd_steps": 4, "accelerator.ddp_kwargs": {"comm_hook": "fp16"}},
+                              "loop.local_sgd_steps", "no gradient is communicated"),
+    "averaging": ({"loss.averaging": "tokens"}, "loss.averaging", "num_steps, micro_batches, items"),
     "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "fp16"),
 }
 

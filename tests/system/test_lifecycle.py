@@ -39,6 +39,21 @@ def test_events_tell_the_life(daemon):
     assert order == sorted(order)
 
 
+def test_early_end_is_a_success_that_says_why(daemon):
+    spec = blobs_spec(epochs=1000)
+    spec["loop"]["early_stopping"] = [{"metric": "eval/accuracy", "threshold": 0.5},
+                                      {"metric": "train/loss", "patience": 1000}]
+    daemon.submit(spec, "early")
+    job = daemon.wait_state("early", "SUCCEEDED")
+    stopped = job["early_stopped"]
+    assert stopped["step"] == job["progress"]["step"] and int(stopped["step"]) < 8000
+    assert stopped["metric"] == "eval/accuracy" and stopped["value"] >= 0.5
+    assert f"stopped early at step {stopped['step']}: {stopped['reason']}" in daemon.accelctl("watch", "early").stdout
+    assert stopped["reason"] in daemon.accelctl("get", "early").stdout
+    [checkpoint] = daemon.json("checkpoints", "early")["checkpoints"]
+    assert checkpoint["step"] == stopped["step"]
+
+
 def test_cancel_stops_all_ranks_at_one_step(daemon):
     daemon.submit(blobs_spec(epochs=1000000), "endless")
     daemon.wait_step("endless", 50)

@@ -7,9 +7,12 @@
 //   checkpoint:N        writes checkpoint N of the job's folder and reports it; N+1 removes N
 //   print:N             prints N lines to stdout
 //   environment         prints the environment, one variable a line
-//   child               starts a process that keeps stdout, stderr and the channel open, prints its
-//   id warn                reports a warning fail:CAUSE          reports a failure finish reports
-//   Finished notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
+//   child               starts a process that keeps stdout, stderr and the channel open, prints id
+//   warn                reports a warning
+//   fail:CAUSE          reports a failure
+//   finish              reports Finished
+//   finish_early        reports Finished because of a condition of the job
+//   notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
 //   wait:NAME           waits until a rank notifies NAME
 //   exit:CODE           exits
 //   signal:N            ends on a signal
@@ -171,10 +174,16 @@ class FakeWorker {
       Send(report);
     } else if (action == "fail") {
       Fail(argument);
-    } else if (action == "finish") {
+    } else if (action == "finish" || action == "finish_early") {
       WorkerReport report;
       report.mutable_finished()->set_step(step_);
       report.mutable_finished()->set_stopped(stopped_);
+      if (action == "finish_early") {
+        auto* stopped = report.mutable_finished()->mutable_early_stopped();
+        stopped->set_step(step_);
+        stopped->set_metric("eval/loss");
+        stopped->set_reason("eval/loss has reached 1 with 0.5");
+      }
       Send(report);
     } else if (action == "notify" || action == "wait") {
       Meet(argument, action == "notify" ? O_WRONLY : O_RDONLY);

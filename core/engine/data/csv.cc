@@ -46,11 +46,13 @@ bool ParseNumber(absl::string_view text, double* value) {
 
 class CsvReader::Parser {
  public:
-  Parser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets)
+  Parser(const std::string& file, const accel::v1::CsvFormat& format, bool integral_targets,
+         double ignore_index)
       : file_(file),
         delimiter_(format.delimiter().empty() ? ',' : format.delimiter()[0]),
         target_column_(format.has_target_column() ? format.target_column() : -1),
         integral_targets_(integral_targets),
+        ignore_index_(ignore_index),
         skip_line_(format.header()) {}
 
   // Parses one line without its LF.
@@ -130,7 +132,8 @@ class CsvReader::Parser {
   }
 
   absl::Status AddTarget(int64_t column, absl::string_view text, double value) {
-    if (integral_targets_ && !(value >= 0 && value <= kMaxInteger && value == std::floor(value))) {
+    const bool integral = value >= 0 && value <= kMaxInteger && value == std::floor(value);
+    if (integral_targets_ && !integral && value != ignore_index_) {
       return MalformedValue(file_, row_, column + 1,
                             absl::StrCat("target ", Quote(text), " is no class number"));
     }
@@ -142,6 +145,7 @@ class CsvReader::Parser {
   const char delimiter_;
   const int64_t target_column_;
   const bool integral_targets_;
+  const double ignore_index_;
   bool skip_line_;
   int64_t row_ = 0;
   int64_t total_columns_ = 0;
@@ -149,8 +153,10 @@ class CsvReader::Parser {
   CsvTable table_;
 };
 
-CsvReader::CsvReader(ByteSource& source, const accel::v1::CsvFormat& format, bool integral_targets)
-    : source_(source), parser_(std::make_unique<Parser>(source.name(), format, integral_targets)) {}
+CsvReader::CsvReader(ByteSource& source, const accel::v1::CsvFormat& format, bool integral_targets,
+                     double ignore_index)
+    : source_(source),
+      parser_(std::make_unique<Parser>(source.name(), format, integral_targets, ignore_index)) {}
 
 CsvReader::~CsvReader() = default;
 
@@ -190,8 +196,8 @@ absl::Status CsvReader::Fill() {
 }
 
 absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat& format,
-                                 bool integral_targets) {
-  CsvReader reader(source, format, integral_targets);
+                                 bool integral_targets, double ignore_index) {
+  CsvReader reader(source, format, integral_targets, ignore_index);
   ACCEL_ASSIGN_OR_RETURN(CsvTable table, reader.Read(std::numeric_limits<int64_t>::max()));
   if (table.targets.empty()) return MalformedData(source.name(), "has no rows");
   return table;

@@ -27,7 +27,8 @@ struct CsvTable {
 class CsvReader {
  public:
   // `source` must outlive this.
-  CsvReader(ByteSource& source, const accel::v1::CsvFormat& format, bool integral_targets);
+  CsvReader(ByteSource& source, const accel::v1::CsvFormat& format, bool integral_targets,
+            double ignore_index);
   ~CsvReader();
 
   // The next rows, up to `max_rows`; fewer only at the end, none behind it.
@@ -50,10 +51,11 @@ class CsvReader {
 
 // Reads a table as accel.v1.CsvFormat describes it. Lines end in LF or CRLF; spaces and tabs around
 // a value are ignored; quotes are not understood and refused. `integral_targets` refuses targets
-// that are no whole number of at least 0. INVALID_ARGUMENT (MALFORMED_DATA) names row and column;
-// RESOURCE_EXHAUSTED for more than 2^31 values or a line of more than 256 MiB.
+// that are no whole number of at least 0, except `ignore_index`. INVALID_ARGUMENT (MALFORMED_DATA)
+// names row and column; RESOURCE_EXHAUSTED for more than 2^31 values or a line of more than 256
+// MiB.
 absl::StatusOr<CsvTable> ReadCsv(ByteSource& source, const accel::v1::CsvFormat& format,
-                                 bool integral_targets);
+                                 bool integral_targets, double ignore_index = 0);
 
 }  // namespace accel::engine
 

@@ -12,9 +12,10 @@ TargetKind TargetKindOf(const accel::v1::LossSpec& loss) {
   return loss.has_mse() ? TargetKind::kNumber : TargetKind::kClass;
 }
 
-InMemoryDataset::InMemoryDataset(at::Tensor features, at::Tensor targets)
+InMemoryDataset::InMemoryDataset(at::Tensor features, at::Tensor targets, int64_t ignore_index)
     : features_(std::move(features)), targets_(std::move(targets)) {
-  if (target_kind() == TargetKind::kClass) num_classes_ = targets_.max().item<int64_t>() + 1;
+  if (target_kind() != TargetKind::kClass) return;
+  num_classes_ = targets_.masked_fill(targets_ == ignore_index, -1).max().item<int64_t>() + 1;
 }
 
 TargetKind InMemoryDataset::target_kind() const {

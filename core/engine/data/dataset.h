@@ -21,6 +21,9 @@ enum class TargetKind {
   kNextToken,  // the token that follows each token of the features
 };
 
+// The class number of targets that do not count, where a job names none.
+inline constexpr int64_t kDefaultIgnoreIndex = -100;
+
 // What `loss` needs.
 TargetKind TargetKindOf(const accel::v1::LossSpec& loss);
 
@@ -57,8 +60,10 @@ class Dataset {
 // Samples held as tensors, first dimension = samples.
 class InMemoryDataset : public Dataset {
  public:
-  // float32 features; int64 targets [n] (kClass) or float32 targets (kNumber).
-  InMemoryDataset(at::Tensor features, at::Tensor targets);
+  // float32 features; int64 targets [n] (kClass) or float32 targets (kNumber). Targets
+  // `ignore_index` are no class.
+  InMemoryDataset(at::Tensor features, at::Tensor targets,
+                  int64_t ignore_index = kDefaultIgnoreIndex);
 
   TargetKind target_kind() const override;
   int64_t size() const override;
@@ -144,8 +149,10 @@ class DescribedDataset : public Dataset {
 // Reads a data set, normalised and shaped as `spec` says. Errors are about the data: NOT_FOUND for
 // a missing file or tensor, INVALID_ARGUMENT for contents that cannot be used (ErrorInfo
 // MALFORMED_DATA where the file is malformed), RESOURCE_EXHAUSTED for more values than are allowed.
-absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Dataset& spec,
-                                                           TargetKind kind, const DataRoots& roots);
+// Of all negative class numbers only `ignore_index` is allowed.
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(
+    const accel::v1::Dataset& spec, TargetKind kind, const DataRoots& roots,
+    int64_t ignore_index = kDefaultIgnoreIndex);
 
 }  // namespace accel::engine
 

@@ -14,10 +14,11 @@ namespace accel::engine {
 namespace {
 
 absl::StatusOr<RawTensors> ReadCsvDataset(const accel::v1::Dataset& spec, TargetKind kind,
-                                          const DataRoots& roots) {
+                                          const DataRoots& roots, int64_t ignore_index) {
   ACCEL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source,
                          OpenByteSource(spec.file(), roots));
-  ACCEL_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(*source, spec.csv(), kind == TargetKind::kClass));
+  ACCEL_ASSIGN_OR_RETURN(CsvTable table, ReadCsv(*source, spec.csv(), kind == TargetKind::kClass,
+                                                 static_cast<double>(ignore_index)));
   return TensorsOf(std::move(table));
 }
 
@@ -37,10 +38,10 @@ absl::StatusOr<RawTensors> ReadSafetensorsDataset(const accel::v1::Dataset& spec
 }
 
 absl::StatusOr<RawTensors> ReadRaw(const accel::v1::Dataset& spec, TargetKind kind,
-                                   const DataRoots& roots) {
+                                   const DataRoots& roots, int64_t ignore_index) {
   switch (spec.format_case()) {
     case accel::v1::Dataset::kCsv:
-      return ReadCsvDataset(spec, kind, roots);
+      return ReadCsvDataset(spec, kind, roots, ignore_index);
     case accel::v1::Dataset::kNpy:
       return ReadNpyDataset(spec, roots);
     case accel::v1::Dataset::kSafetensors:
@@ -58,9 +59,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadWindows(const accel::v1::Data
   ACCEL_ASSIGN_OR_RETURN(const WindowShape shape, WindowShapeOf(spec));
   ACCEL_ASSIGN_OR_RETURN(const at::Tensor tokens, ReadBytes(spec.file(), roots));
   if (tokens.size(0) <= shape.length) {
-    return MalformedData(spec.file(),
-                         absl::StrCat("has ", tokens.size(0), " bytes, a sequence of ",
-                                      shape.length, " and its targets need ", shape.length + 1));
+    return MalformedData(
+        spec.file(), absl::StrCat("has ", tokens.size(0), " bytes, a sequence of ", shape.length,
+                                  " and its targets need ", shape.length + 1));
   }
   return std::make_shared<WindowDataset>(tokens, shape.length, shape.stride);
 }
@@ -68,15 +69,15 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadWindows(const accel::v1::Data
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(const accel::v1::Dataset& spec,
-                                                           TargetKind kind,
-                                                           const DataRoots& roots) {
+                                                           TargetKind kind, const DataRoots& roots,
+                                                           int64_t ignore_index) {
   ACCEL_RETURN_IF_ERROR(CheckFormatGoesWith(spec, kind));
   if (spec.has_bytes()) return LoadWindows(spec, roots);
-  ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots));
-  ACCEL_ASSIGN_OR_RETURN(Examples examples,
-                         PrepareExamples(spec, std::move(raw), kind, /*first_sample=*/0));
+  ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(spec, kind, roots, ignore_index));
+  ACCEL_ASSIGN_OR_RETURN(Examples examples, PrepareExamples(spec, std::move(raw), kind,
+                                                            ignore_index, /*first_sample=*/0));
   return std::make_shared<InMemoryDataset>(std::move(examples.features),
-                                           std::move(examples.targets));
+                                           std::move(examples.targets), ignore_index);
 }
 
 }  // namespace accel::engine

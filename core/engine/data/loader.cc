@@ -1,5 +1,7 @@
 #include "core/engine/data/loader.h"
 
+#include <ATen/ops/empty.h>
+
 #include <limits>
 #include <utility>
 
@@ -26,6 +28,8 @@ SamplingOrder OrderOf(const LoaderOptions& options) {
 }
 
 }  // namespace
+
+void DrawLoaderSeed() { at::empty({}, at::kLong).random_(); }
 
 DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options,
                        std::optional<Dispatcher> dispatcher)

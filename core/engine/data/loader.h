@@ -36,6 +36,11 @@ struct LoaderOptions {
   bool non_blocking = false;
 };
 
+// torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
+// iteration over it begins, with or without workers, and on every rank, also where rank 0 alone
+// reads; what is drawn after it depends on that. The loop calls it in the same places.
+void DrawLoaderSeed();
+
 // The batches of one rank, as a prepared torch DataLoader yields them. Its position is (epoch,
 // batches done): StartEpoch(e, b) goes on where an earlier one stood. Not thread-safe.
 class DataLoader {

@@ -56,7 +56,8 @@ absl::Status BadTarget(const std::string& file, const at::Tensor& targets, const
 }
 
 absl::StatusOr<at::Tensor> PrepareTargets(const std::string& file, const at::Tensor& raw,
-                                          TargetKind kind, int64_t first_sample) {
+                                          TargetKind kind, int64_t ignore_index,
+                                          int64_t first_sample) {
   if (kind == TargetKind::kNumber) return raw.to(at::kFloat).contiguous();
   if (raw.numel() != raw.size(0)) {
     return MalformedData(file,
@@ -65,7 +66,7 @@ absl::StatusOr<at::Tensor> PrepareTargets(const std::string& file, const at::Ten
   }
   const at::Tensor flat = raw.reshape({-1});
   const at::Tensor classes = flat.to(at::kLong);
-  at::Tensor bad = classes < 0;
+  at::Tensor bad = (classes < 0).logical_and_(classes != ignore_index);
   if (flat.is_floating_point())
     bad = bad.logical_or(classes.to(at::kDouble) != flat.to(at::kDouble));
   if (bad.any().item<bool>()) {
@@ -110,12 +111,13 @@ absl::Status CheckSamples(absl::string_view features_name, const at::Tensor& fea
 }
 
 absl::StatusOr<Examples> PrepareExamples(const accel::v1::Dataset& spec, RawTensors raw,
-                                         TargetKind kind, int64_t first_sample) {
+                                         TargetKind kind, int64_t ignore_index,
+                                         int64_t first_sample) {
   Examples examples;
   ACCEL_ASSIGN_OR_RETURN(examples.features, PrepareFeatures(spec, raw.features));
   raw.features.reset();
-  ACCEL_ASSIGN_OR_RETURN(examples.targets,
-                         PrepareTargets(spec.file(), raw.targets, kind, first_sample));
+  ACCEL_ASSIGN_OR_RETURN(
+      examples.targets, PrepareTargets(spec.file(), raw.targets, kind, ignore_index, first_sample));
   ACCEL_RETURN_IF_ERROR(CheckFinite(spec.file(), examples.features, first_sample, "features"));
   if (kind == TargetKind::kNumber) {
     ACCEL_RETURN_IF_ERROR(CheckFinite(spec.file(), examples.targets, first_sample, "targets"));
@@ -125,9 +127,8 @@ absl::StatusOr<Examples> PrepareExamples(const accel::v1::Dataset& spec, RawTens
 
 absl::Status CheckFormatGoesWith(const accel::v1::Dataset& spec, TargetKind kind) {
   if (spec.has_bytes() == (kind == TargetKind::kNextToken)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data file ", spec.file(),
-                   ": loss.next_token goes with the format bytes, and only with it"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data file ", spec.file(), ": loss.next_token goes with the format bytes, and only with it"));
 }
 
 absl::StatusOr<WindowShape> WindowShapeOf(const accel::v1::Dataset& spec) {

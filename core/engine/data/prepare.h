@@ -12,10 +12,12 @@
 
 namespace accel::engine {
 
-// Features and targets as `spec` and `kind` want them: normalised, shaped, checked. The first one
-// is sample `first_sample` of the file, for messages. Errors as LoadDataset.
+// Features and targets as `spec` and `kind` want them: normalised, shaped, checked; of all negative
+// class numbers only `ignore_index` is allowed. The first one is sample `first_sample` of the file,
+// for messages. Errors as LoadDataset.
 absl::StatusOr<Examples> PrepareExamples(const accel::v1::Dataset& spec, RawTensors raw,
-                                         TargetKind kind, int64_t first_sample);
+                                         TargetKind kind, int64_t ignore_index,
+                                         int64_t first_sample);
 
 // A table's features [rows, columns] and targets [rows].
 RawTensors TensorsOf(CsvTable table);

@@ -20,14 +20,15 @@ namespace {
 // Numbers the samples of a stream of raw tensors and prepares them.
 class PreparedStream : public SampleStream {
  public:
-  PreparedStream(const accel::v1::Dataset& spec, TargetKind kind) : spec_(spec), kind_(kind) {}
+  PreparedStream(const accel::v1::Dataset& spec, TargetKind kind, int64_t ignore_index)
+      : spec_(spec), kind_(kind), ignore_index_(ignore_index) {}
 
   absl::StatusOr<Examples> Read(int64_t count) override {
     ACCEL_ASSIGN_OR_RETURN(RawTensors raw, ReadRaw(count));
     if (!raw.features.defined()) return Examples{};
     const int64_t first = samples_read_;
     samples_read_ += raw.features.size(0);
-    return PrepareExamples(spec_, std::move(raw), kind_, first);
+    return PrepareExamples(spec_, std::move(raw), kind_, ignore_index_, first);
   }
 
  protected:
@@ -39,15 +40,18 @@ class PreparedStream : public SampleStream {
  private:
   const accel::v1::Dataset spec_;
   const TargetKind kind_;
+  const int64_t ignore_index_;
   int64_t samples_read_ = 0;
 };
 
 class CsvStream final : public PreparedStream {
  public:
-  CsvStream(const accel::v1::Dataset& spec, TargetKind kind, std::unique_ptr<ByteSource> source)
-      : PreparedStream(spec, kind),
+  CsvStream(const accel::v1::Dataset& spec, TargetKind kind, std::unique_ptr<ByteSource> source,
+            int64_t ignore_index)
+      : PreparedStream(spec, kind, ignore_index),
         source_(std::move(source)),
-        reader_(*source_, spec.csv(), kind == TargetKind::kClass) {}
+        reader_(*source_, spec.csv(), kind == TargetKind::kClass,
+                static_cast<double>(ignore_index)) {}
 
  private:
   absl::StatusOr<RawTensors> ReadRaw(int64_t count) override {
@@ -62,9 +66,11 @@ class CsvStream final : public PreparedStream {
 
 class NpyStream final : public PreparedStream {
  public:
-  NpyStream(const accel::v1::Dataset& spec, TargetKind kind, NpyReader features,
-            std::optional<NpyReader> targets)
-      : PreparedStream(spec, kind), features_(std::move(features)), targets_(std::move(targets)) {}
+  NpyStream(const accel::v1::Dataset& spec, TargetKind kind, int64_t ignore_index,
+            NpyReader features, std::optional<NpyReader> targets)
+      : PreparedStream(spec, kind, ignore_index),
+        features_(std::move(features)),
+        targets_(std::move(targets)) {}
 
  private:
   absl::StatusOr<RawTensors> ReadRaw(int64_t count) override {
@@ -144,8 +150,8 @@ class WindowStream final : public SampleStream {
 };
 
 absl::StatusOr<std::unique_ptr<SampleStream>> OpenNpyStream(const accel::v1::Dataset& spec,
-                                                            TargetKind kind,
-                                                            const DataRoots& roots) {
+                                                            TargetKind kind, const DataRoots& roots,
+                                                            int64_t ignore_index) {
   ACCEL_ASSIGN_OR_RETURN(NpyReader features, NpyReader::Open(spec.file(), roots));
   std::optional<NpyReader> targets;
   if (spec.npy().has_target_file()) {
@@ -156,22 +162,26 @@ absl::StatusOr<std::unique_ptr<SampleStream>> OpenNpyStream(const accel::v1::Dat
                                         " has features of ", features.rows(), " samples"));
     }
   }
-  return std::make_unique<NpyStream>(spec, kind, std::move(features), std::move(targets));
+  return std::make_unique<NpyStream>(spec, kind, ignore_index, std::move(features),
+                                     std::move(targets));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SampleStream>> OpenSampleStream(const accel::v1::Dataset& spec,
                                                                TargetKind kind,
-                                                               const DataRoots& roots) {
+                                                               const DataRoots& roots,
+                                                               int64_t ignore_index) {
   ACCEL_RETURN_IF_ERROR(CheckFormatGoesWith(spec, kind));
-  if (spec.has_npy()) return OpenNpyStream(spec, kind, roots);
+  if (spec.has_npy()) return OpenNpyStream(spec, kind, roots, ignore_index);
   if (!spec.has_csv() && !spec.has_bytes()) {
     return absl::InvalidArgumentError(
         absl::StrCat("data file ", spec.file(), ": only csv, npy and bytes are read as a stream"));
   }
   ACCEL_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenByteSource(spec.file(), roots));
-  if (spec.has_csv()) return std::make_unique<CsvStream>(spec, kind, std::move(source));
+  if (spec.has_csv()) {
+    return std::make_unique<CsvStream>(spec, kind, std::move(source), ignore_index);
+  }
   ACCEL_ASSIGN_OR_RETURN(const WindowShape shape, WindowShapeOf(spec));
   return std::make_unique<WindowStream>(std::move(source), shape.length, shape.stride);
 }

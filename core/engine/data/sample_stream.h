@@ -27,9 +27,10 @@ class SampleStream {
 using OpenStream = std::function<absl::StatusOr<std::unique_ptr<SampleStream>>()>;
 
 // Opens a csv, npy or bytes file. csv and bytes are decompressed where the name ends in .gz.
-absl::StatusOr<std::unique_ptr<SampleStream>> OpenSampleStream(const accel::v1::Dataset& spec,
-                                                               TargetKind kind,
-                                                               const DataRoots& roots);
+// `ignore_index` as LoadDataset.
+absl::StatusOr<std::unique_ptr<SampleStream>> OpenSampleStream(
+    const accel::v1::Dataset& spec, TargetKind kind, const DataRoots& roots,
+    int64_t ignore_index = kDefaultIgnoreIndex);
 
 // The samples of `source` through a buffer of `size` of them: each next sample is at the place
 // torch.randint(samples in the buffer, ()) of it, drawn by a generator of that seed, and the

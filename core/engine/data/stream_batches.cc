@@ -63,15 +63,17 @@ absl::StatusOr<std::optional<Batch>> StreamBatches::Make(int64_t) {
                part.valid};
 }
 
-StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes) {
+StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes,
+                                int64_t ignore_index) {
   if (kind == TargetKind::kNumber) {
     return [](const Examples&, int64_t) { return absl::OkStatus(); };
   }
   const absl::string_view what = kind == TargetKind::kClass ? "class" : "token";
-  return [file = std::move(file), num_classes, what](const Examples& examples,
-                                                     int64_t first_sample) -> absl::Status {
+  return [file = std::move(file), num_classes, ignore_index, what](
+             const Examples& examples, int64_t first_sample) -> absl::Status {
     const int64_t samples = examples.targets.size(0);
-    at::Tensor largest = examples.targets.reshape({samples, -1}).amax(1);
+    const at::Tensor targets = examples.targets.masked_fill(examples.targets == ignore_index, -1);
+    at::Tensor largest = targets.reshape({samples, -1}).amax(1);
     // A sample's first token is no other's target.
     if (what == "token") {
       largest = largest.maximum(examples.features.reshape({samples, -1}).amax(1));

@@ -19,8 +19,7 @@ namespace accel::engine {
 class StreamBatches final : public BatchSource {
  public:
   // Opens the stream of an epoch (0-based).
-  using OpenEpoch =
-      std::function<absl::StatusOr<std::unique_ptr<SampleStream>>(int64_t epoch)>;
+  using OpenEpoch = std::function<absl::StatusOr<std::unique_ptr<SampleStream>>(int64_t epoch)>;
   // Whether samples can be used, of which the first is number `first_sample` of the epoch.
   using Check = std::function<absl::Status(const Examples& examples, int64_t first_sample)>;
 
@@ -46,9 +45,10 @@ class StreamBatches final : public BatchSource {
   int64_t samples_read_ = 0;
 };
 
-// Refuses samples of `file` whose targets or tokens are not below `num_classes`; everything where
-// `kind` is kNumber passes.
-StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes);
+// Refuses samples of `file` whose targets, except `ignore_index`, or tokens are not below
+// `num_classes`; everything where `kind` is kNumber passes.
+StreamBatches::Check ClassCheck(std::string file, TargetKind kind, int64_t num_classes,
+                                int64_t ignore_index = kDefaultIgnoreIndex);
 
 }  // namespace accel::engine
 

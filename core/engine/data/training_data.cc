@@ -32,13 +32,13 @@ absl::StatusOr<DatasetDescription> DescribeStream(const OpenStream& open, Target
 }
 
 absl::Status LoadTrain(const accel::v1::DataSpec& spec, TargetKind kind, const DataRoots& roots,
-                       TrainingData* data) {
+                       int64_t ignore_index, TrainingData* data) {
   if (!spec.has_streaming()) {
-    ACCEL_ASSIGN_OR_RETURN(data->train, LoadDataset(spec.train(), kind, roots));
+    ACCEL_ASSIGN_OR_RETURN(data->train, LoadDataset(spec.train(), kind, roots, ignore_index));
     return absl::OkStatus();
   }
-  data->train_stream = [train = spec.train(), kind, roots] {
-    return OpenSampleStream(train, kind, roots);
+  data->train_stream = [train = spec.train(), kind, roots, ignore_index] {
+    return OpenSampleStream(train, kind, roots, ignore_index);
   };
   ACCEL_ASSIGN_OR_RETURN(DatasetDescription description,
                          DescribeStream(data->train_stream, kind, spec.train().file()));
@@ -49,15 +49,17 @@ absl::Status LoadTrain(const accel::v1::DataSpec& spec, TargetKind kind, const D
 }  // namespace
 
 absl::StatusOr<TrainingData> LoadTrainingData(const accel::v1::DataSpec& spec, TargetKind kind,
-                                              const DataRoots& roots, const DataToRead& read) {
+                                              const DataRoots& roots, const DataToRead& read,
+                                              int64_t ignore_index) {
   TrainingData data;
-  if (read.train) ACCEL_RETURN_IF_ERROR(LoadTrain(spec, kind, roots, &data));
+  if (read.train) ACCEL_RETURN_IF_ERROR(LoadTrain(spec, kind, roots, ignore_index, &data));
   if (spec.has_split() && read.train) {
     ACCEL_ASSIGN_OR_RETURN(SplitIndices parts, RandomSplit(data.train->size(), spec.split()));
     data.evaluation = std::make_shared<SubsetDataset>(data.train, std::move(parts.evaluation));
     data.train = std::make_shared<SubsetDataset>(data.train, std::move(parts.train));
   } else if (spec.has_evaluation() && read.evaluation) {
-    ACCEL_ASSIGN_OR_RETURN(data.evaluation, LoadDataset(spec.evaluation(), kind, roots));
+    ACCEL_ASSIGN_OR_RETURN(data.evaluation,
+                           LoadDataset(spec.evaluation(), kind, roots, ignore_index));
   }
   if (data.train != nullptr) ACCEL_RETURN_IF_ERROR(CheckSameShapes(data));
   return data;

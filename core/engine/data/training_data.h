@@ -28,9 +28,10 @@ struct DataToRead {
   bool evaluation = true;
 };
 
-// Loads both, or one and splits it. Errors as LoadDataset.
+// Loads both, or one and splits it. `ignore_index` and errors as LoadDataset.
 absl::StatusOr<TrainingData> LoadTrainingData(const accel::v1::DataSpec& spec, TargetKind kind,
-                                              const DataRoots& roots, const DataToRead& read = {});
+                                              const DataRoots& roots, const DataToRead& read = {},
+                                              int64_t ignore_index = kDefaultIgnoreIndex);
 
 // INVALID_ARGUMENT unless training and evaluation samples have the same shapes; LoadTrainingData
 // checks it where it reads both.

@@ -5,6 +5,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/engine/data/share_description.h"
+#include "core/engine/loss.h"
 
 namespace accel::engine {
 namespace {
@@ -33,10 +34,10 @@ absl::Status JobData::Load(const accel::internal::v1::StartAttempt& start) {
       several && (config.has_dispatch_batches() ? config.dispatch_batches() : streams());
   const DataRoots roots(start.data_roots().begin(), start.data_roots().end());
   ACCEL_ASSIGN_OR_RETURN(
-      data_, LoadTrainingData(
-                 start.spec().data(), TargetKindOf(start.spec().loss()), roots,
-                 {.train = start.rank() == 0 || !dispatches_train_,
-                  .evaluation = start.rank() == 0 || !dispatches_evaluation_}));
+      data_, LoadTrainingData(start.spec().data(), TargetKindOf(start.spec().loss()), roots,
+                              {.train = start.rank() == 0 || !dispatches_train_,
+                               .evaluation = start.rank() == 0 || !dispatches_evaluation_},
+                              IgnoreIndex(start.spec().loss())));
   return absl::OkStatus();
 }
 
@@ -62,8 +63,7 @@ LoaderOptions JobData::TrainOptions(at::Device device) const {
           .even_batches = config.even_batches(),
           .split_batches = config.split_batches(),
           .use_seedable_sampler = config.use_seedable_sampler(),
-          .data_seed =
-              config.has_data_seed() ? config.data_seed() : SeedOf(start_->spec().loop()),
+          .data_seed = config.has_data_seed() ? config.data_seed() : SeedOf(start_->spec().loop()),
           .num_workers = data.num_workers(),
           .prefetch_factor =
               data.has_prefetch_factor() ? data.prefetch_factor() : kDefaultPrefetchFactor,
@@ -100,12 +100,13 @@ void JobData::CreateLoaders(Communicator& communicator, at::Device device,
   };
   if (streams()) {
     auto check = ClassCheck(start_->spec().data().train().file(), train().target_kind(),
-                            NumClasses(train().target_kind(), output_shape));
-    train_loader_ = std::make_unique<DataLoader>(StreamOpener(), std::move(check),
-                                                 TrainOptions(device), dispatcher(dispatches_train_));
+                            NumClasses(train().target_kind(), output_shape),
+                            IgnoreIndex(start_->spec().loss()));
+    train_loader_ = std::make_unique<DataLoader>(
+        StreamOpener(), std::move(check), TrainOptions(device), dispatcher(dispatches_train_));
   } else {
-    train_loader_ = std::make_unique<DataLoader>(train(), TrainOptions(device),
-                                                 dispatcher(dispatches_train_));
+    train_loader_ =
+        std::make_unique<DataLoader>(train(), TrainOptions(device), dispatcher(dispatches_train_));
   }
   if (evaluation() != nullptr) {
     evaluation_loader_ = std::make_unique<DataLoader>(*evaluation(), EvaluationOptions(device),

@@ -36,7 +36,8 @@ struct LoopPlan {
   bool EndsAt(const Position& position) const;
 };
 
-// `rounds_per_epoch` is at least 1, or 0 where only an epoch's end tells. Without num_steps in `accumulation`, every round is a step.
+// `rounds_per_epoch` is at least 1, or 0 where only an epoch's end tells. Without num_steps in
+// `accumulation`, every round is a step.
 LoopPlan MakeLoopPlan(const accel::v1::LoopSpec& spec,
                       const accel::v1::GradientAccumulationPlugin& accumulation,
                       int64_t rounds_per_epoch);

@@ -12,10 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/config/byte_size.h"
-#include "core/engine/checkpoint/manifest.h"
 #include "core/engine/checkpoint/model_files.h"
-#include "core/engine/checkpoint/random_state.h"
 #include "core/engine/cuda/loader.h"
 #include "core/engine/distributed/comm_hooks.h"
 #include "core/engine/loop/failure.h"
@@ -53,16 +50,6 @@ int64_t SequenceLength(const Dataset& data) {
   return data.target_kind() == TargetKind::kNextToken && !shape.empty() ? shape.front() : 0;
 }
 
-// Validated; the default is accelerator.save_model's.
-int64_t MaxShardBytes(const accel::v1::LoopSpec& loop) {
-  return config::ParseByteSize(loop.has_max_shard_size() ? loop.max_shard_size() : "10GB").value();
-}
-
-absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, " is ", checkpoint, " in the checkpoint and ", job, " in the job"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& start,
@@ -88,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
       [&] { return session->AddPrecisionSections(); },
+      [&] { return session->AddLoopSections(); },
       [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },
       [&] { return WithCause(session->RestoreRandomStates(), Failure::STORAGE); },
   };
@@ -174,6 +162,10 @@ absl::Status Session::PlanLoop(const Warn& warn) {
 }
 
 absl::Status Session::CreateOptimizer() {
+  early_stopping_ = EarlyStopping(spec().loop());
+  if (spec().loop().has_local_sgd_steps() && start_.world_size() > 1) {
+    local_sgd_.emplace(spec().loop().local_sgd_steps(), model_->parameters(), *communicator_);
+  }
   std::vector<NamedParameter> parameters;
   for (const auto& item : model_->named_parameters()) {
     if (item.value().requires_grad()) parameters.push_back({item.key(), item.value()});
@@ -195,69 +187,16 @@ absl::Status Session::CreateOptimizer() {
   return absl::OkStatus();
 }
 
-bool Session::keeps_own_buffers() const {
-  return start_.world_size() > 1 && !accelerator().ddp_kwargs().broadcast_buffers() &&
-         !model_->buffers().empty();
-}
-
-absl::Status Session::Restore(TrainerState* restored) {
-  if (start_.resume_dir().empty()) return absl::OkStatus();
-  const fs::path folder = start_.resume_dir();
-  ACCEL_RETURN_IF_ERROR(VerifyManifest(FileSystem::Real(), folder).status());
-  ACCEL_ASSIGN_OR_RETURN(*restored, ReadTrainerState(folder));
-  ACCEL_RETURN_IF_ERROR(WithCause(CheckRestored(*restored), Failure::JOB));
-  ACCEL_RETURN_IF_ERROR(WithCause(ReadModel(folder, *model_), Failure::JOB));
-  ACCEL_RETURN_IF_ERROR(WithCause(ReadOptimizer(folder, *restored, *optimizer_), Failure::JOB));
-  if (keeps_own_buffers()) {
-    ACCEL_RETURN_IF_ERROR(ReadRankBuffers(folder, start_.rank(), *model_));
-  }
-  schedule_->set_step(restored->schedule_step);
-  position_ = restored->position;
-  restored_world_size_ = restored->world_size;
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckRestored(const TrainerState& state) const {
-  const Position& position = state.position;
-  const bool inside_epoch = position.batches > 0 && !position.epoch_complete;
-  if (state.world_size != start_.world_size() && (inside_epoch || keeps_own_buffers())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "world size is ", state.world_size, " in the checkpoint and ", start_.world_size(),
-        " in the job: ",
-        inside_epoch ? absl::StrCat("the rest of epoch ", position.epoch, ", from batch ",
-                                    position.batches, " on, is dealt out to the ranks it began "
-                                    "with; only between epochs another number can go on")
-                     : "each rank has buffers of its own with broadcast_buffers false"));
-  }
-  if (state.train_samples != data_.train().size()) {
-    return PreconditionFailed("number of training samples", state.train_samples,
-                              data_.train().size());
-  }
-  if (state.world_size == start_.world_size() &&
-      state.rounds_per_epoch != plan_.rounds_per_epoch) {
-    return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
-                              plan_.rounds_per_epoch);
-  }
-  if (state.accumulation != plan_.accumulation) {
-    return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
-                              plan_.accumulation);
-  }
-  if (position.micro_batches > 0 && !plan_.EndsAt(position)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint lies inside an accumulated step: epoch ", position.epoch,
-                     ", batch ", position.batches, ", num_steps ", plan_.accumulation));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Session::Replicate(const TrainerState& restored, const Warn& warn) {
   const auto& kwargs = accelerator().ddp_kwargs();
   if (start_.world_size() == 1) {
-    if (HasCommHook(kwargs)) {
-      warn("accelerator.ddp_kwargs.comm_hook", "no effect with one rank: nothing is communicated");
-    }
+    constexpr char kReason[] = "no effect with one rank: nothing is communicated";
+    if (HasCommHook(kwargs)) warn("accelerator.ddp_kwargs.comm_hook", kReason);
+    if (spec().loop().has_local_sgd_steps()) warn("loop.local_sgd_steps", kReason);
     return absl::OkStatus();
   }
+  // Ranks that train apart begin with the same weights, and reduce and broadcast nothing.
+  if (local_sgd_.has_value()) return absl::OkStatus();
   const bool same_cap = restored.bucket_cap_mb == kwargs.bucket_cap_mb() &&
                         restored.world_size == start_.world_size();
   ddp_ = std::make_unique<DistributedDataParallel>(model_, kwargs, *communicator_,
@@ -281,22 +220,14 @@ absl::Status Session::RegisterCommHook(const TrainerState& restored, const Warn&
     if (start_.rank() == 0) {
       warn("accelerator.ddp_kwargs.comm_hook",
            absl::StrCat("begins anew with its iterations: the checkpoint is of comm_hook ",
-                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb,
-                        " and ", restored.world_size, " ranks"));
+                        restored.comm_hook, " with bucket_cap_mb ", restored.bucket_cap_mb, " and ",
+                        restored.world_size, " ranks"));
     }
     return absl::OkStatus();
   }
   ACCEL_ASSIGN_OR_RETURN(const NamedTensors saved,
                          ReadHookState(start_.resume_dir(), start_.rank()));
   return hook_state_->Restore(saved, device_);
-}
-
-absl::Status Session::RestoreRandomStates() {
-  if (start_.resume_dir().empty()) return absl::OkStatus();
-  // Ranks that the checkpoint does not know go on as one that it knows: all began alike.
-  const int rank = start_.rank() % static_cast<int>(restored_world_size_);
-  ACCEL_ASSIGN_OR_RETURN(const NamedTensors state, ReadRandomState(start_.resume_dir(), rank));
-  return RestoreRandomState(state, device_);
 }
 
 int64_t Session::num_parameters() const {
@@ -321,51 +252,12 @@ at::Tensor Session::EvaluationForward(const at::Tensor& features) {
 void Session::BeginEvaluation() {
   model_->eval();
   if (ddp_ != nullptr) ddp_->SyncBuffersForEvaluation();
+  if (local_sgd_.has_value()) averaged_.emplace(*local_sgd_);
 }
 
-void Session::EndEvaluation() { model_->train(); }
-
-absl::Status Session::AddSection(StateSection section) {
-  sections_.push_back(std::move(section));
-  if (start_.resume_dir().empty()) return absl::OkStatus();
-  if (sections_.back().per_rank && restored_world_size_ != start_.world_size()) {
-    return WithCause(PreconditionFailed(
-                         absl::StrCat("world size, to which ", sections_.back().name, " belongs,"),
-                         restored_world_size_, start_.world_size()),
-                     Failure::JOB);
-  }
-  return WithCause(RestoreSection(start_.resume_dir(), start_.rank(), sections_.back()),
-                   Failure::STORAGE);
-}
-
-absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
-  const TrainerState state{.position = position_,
-                           .schedule_step = schedule_->step(),
-                           .world_size = start_.world_size(),
-                           .seed = SeedOf(spec().loop()),
-                           .train_samples = data_.train().size(),
-                           .rounds_per_epoch = plan_.rounds_per_epoch,
-                           .accumulation = plan_.accumulation,
-                           .optimizer = std::string(optimizer_->name()),
-                           .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
-                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
-                           .comm_hook = CommHookName(accelerator().ddp_kwargs())};
-  return checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
-    return Guarded("checkpoint", [&]() -> absl::Status {
-      ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
-                                           *model_, keeps_own_buffers()));
-      if (hook_state_ != nullptr) {
-        ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
-      }
-      for (const StateSection& section : sections_) {
-        ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
-      }
-      const bool on_each = accelerator().project_config().save_on_each_node();
-      const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
-      if (!shared) return absl::OkStatus();
-      return WriteSharedState(folder, *model_, *optimizer_, state, MaxShardBytes(spec().loop()));
-    });
-  });
+void Session::EndEvaluation() {
+  averaged_.reset();
+  model_->train();
 }
 
 }  // namespace accel::engine

@@ -17,8 +17,10 @@
 #include "core/engine/checkpoint/training_state.h"
 #include "core/engine/data/loader.h"
 #include "core/engine/distributed/ddp.h"
+#include "core/engine/distributed/local_sgd.h"
 #include "core/engine/distributed/power_sgd_state.h"
 #include "core/engine/distributed/process_group.h"
+#include "core/engine/loop/early_stopping.h"
 #include "core/engine/loop/job_data.h"
 #include "core/engine/loop/plan.h"
 #include "core/engine/model/model.h"
@@ -58,6 +60,9 @@ class Session {
 
   // Where training stands; the loop moves it on.
   Position& position() { return position_; }
+  EarlyStopping& early_stopping() { return early_stopping_; }
+  // Null where ranks do not train apart.
+  LocalSgd* local_sgd() { return local_sgd_.has_value() ? &*local_sgd_ : nullptr; }
 
   // Whether the next forward and backward passes reduce gradients over the ranks, as they do at
   // first, or only add to this rank's.
@@ -86,7 +91,8 @@ class Session {
   // The model's output between BeginEvaluation and EndEvaluation.
   at::Tensor EvaluationForward(const at::Tensor& features);
 
-  // Puts the model in evaluation mode with rank 0's buffers, and back.
+  // Puts the model in evaluation mode with rank 0's buffers, and with the means of its parameters
+  // where ranks train apart; and back. Every rank calls them.
   void BeginEvaluation();
   void EndEvaluation();
 
@@ -107,6 +113,7 @@ class Session {
   absl::Status CreateOptimizer();
   void CreateScaler();
   absl::Status AddPrecisionSections();
+  absl::Status AddLoopSections();
   absl::Status Restore(TrainerState* restored);
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
@@ -136,6 +143,10 @@ class Session {
   // Of the checkpoint that was restored.
   int64_t restored_world_size_ = 1;
   Position position_;
+  EarlyStopping early_stopping_;
+  std::optional<LocalSgd> local_sgd_;
+  // While an evaluation or a checkpoint needs the means of ranks that train apart.
+  std::optional<LocalSgd::Averaged> averaged_;
 };
 
 }  // namespace accel::engine

@@ -1,9 +1,5 @@
 #include "core/engine/loop/trainer.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
-
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -12,20 +8,16 @@
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/engine/checkpoint/random_state.h"
+#include "core/engine/loop/evaluation.h"
 #include "core/engine/loop/failure.h"
-#include "core/engine/loss.h"
 
 namespace accel::engine {
 namespace {
 
 using accel::internal::v1::Finished;
 using accel::internal::v1::WorkerReport;
+using accel::v1::EarlyStopped;
 using accel::v1::Failure;
-
-// torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
-// iteration over it begins, with or without workers, and on every rank, also where rank 0 alone reads;
-// what is drawn after it depends on that.
-void DrawLoaderSeed() { at::empty({}, at::kLong).random_(); }
 
 }  // namespace
 
@@ -42,6 +34,7 @@ Trainer::Trainer(Session& session, TickGate& gate, TrainingObserver& observer)
       gate_(gate),
       observer_(observer),
       position_(session.position()),
+      batches_(session),
       step_(session),
       step_begun_(session.position().step) {}
 
@@ -49,7 +42,7 @@ absl::StatusOr<Finished> Trainer::Run() {
   ReportReady();
   step_end_ = Clock::Real().Monotonic();
   Flow flow = Flow::kGoOn;
-  while (flow == Flow::kGoOn && !done()) {
+  while (flow == Flow::kGoOn && !done() && !ends_early()) {
     ACCEL_ASSIGN_OR_RETURN(flow, TrainEpoch());
     if (flow == Flow::kStop) break;
     ACCEL_ASSIGN_OR_RETURN(flow, FinishEpoch());
@@ -58,6 +51,10 @@ absl::StatusOr<Finished> Trainer::Run() {
   Finished finished;
   finished.set_step(position_.step);
   finished.set_stopped(flow == Flow::kStop);
+  if (ends_early() && !finished.stopped()) {
+    *finished.mutable_early_stopped() = *early_stop_;
+    finished.mutable_early_stopped()->set_step(position_.step);
+  }
   return finished;
 }
 
@@ -76,11 +73,8 @@ int64_t Trainer::last_epoch() const {
 }
 
 absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
-  DataLoader& loader = session_.train_loader();
-  if (!position_.epoch_complete && !trained()) {
-    ACCEL_RETURN_IF_ERROR(loader.StartEpoch(position_.epoch, position_.batches));
-  }
-  while (!position_.epoch_complete && !trained()) {
+  if (!position_.epoch_complete && !trained()) ACCEL_RETURN_IF_ERROR(batches_.StartEpoch());
+  while (!position_.epoch_complete && !trained() && !ends_early()) {
     if (!inside_step()) {
       const TickGate::Decision decision = BeginStepTick();
       if (decision.checkpoint) Checkpoint();
@@ -88,22 +82,12 @@ absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
       step_begun_ = position_.step + 1;
     }
     if (position_.batches == 0) DrawLoaderSeed();
-    ACCEL_ASSIGN_OR_RETURN(const Batch batch, NextBatch());
+    ACCEL_ASSIGN_OR_RETURN(const Batch batch, batches_.Next());
     const int64_t steps_before = position_.step;
-    TrainBatch(batch);
+    ACCEL_RETURN_IF_ERROR(TrainBatch(batch));
     if (position_.step > steps_before && PeriodicCheckpointDue()) Checkpoint();
   }
   return Flow::kGoOn;
-}
-
-absl::StatusOr<Batch> Trainer::NextBatch() {
-  ACCEL_ASSIGN_OR_RETURN(std::optional<Batch> batch, session_.train_loader().Next());
-  if (batch.has_value()) return *std::move(batch);
-  return WithCause(absl::InvalidArgumentError(absl::StrCat(
-                       "the data ends before batch ", position_.batches, " of epoch ",
-                       position_.epoch, ": too few samples for a batch of every rank, or the file "
-                       "is another one than before")),
-                   Failure::DATA);
 }
 
 TickGate::Decision Trainer::BeginStepTick() {
@@ -118,17 +102,28 @@ TickGate::Decision Trainer::BeginStepTick() {
 bool Trainer::PeriodicCheckpointDue() const {
   const auto& loop = session_.spec().loop();
   if (!loop.has_checkpoint_every_steps()) return false;
-  const bool last =
-      (trained() || position_.step == session_.plan().total_steps) && saves_at_end();
+  const bool last = (trained() || ends_early() || position_.step == session_.plan().total_steps) &&
+                    saves_at_end();
   return position_.step % loop.checkpoint_every_steps() == 0 && !last;
 }
 
 absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
   Flow flow = Flow::kGoOn;
   bool checkpoint_asked = false;
+  if (position_.epoch_complete && session_.schedule().Watches(kTrainLoss)) {
+    session_.schedule().plateau()->EndEpoch();
+    session_.ApplySchedule();
+  }
   if (EvaluationDue()) {
     const NamedTensors before = CaptureRandomState(session_.device());
-    ACCEL_ASSIGN_OR_RETURN(flow, Evaluate(&checkpoint_asked));
+    ACCEL_ASSIGN_OR_RETURN(const EvaluationOutcome outcome,
+                           Evaluate(session_, [this] { return BeginEvaluationTick(); }));
+    checkpoint_asked = outcome.checkpoint_asked;
+    if (outcome.stopped) {
+      flow = Flow::kStop;
+    } else {
+      OnEvaluation(outcome.metrics);
+    }
     // An evaluation that was broken off starts anew; one in the middle of an epoch has no place in
     // a longer run. Neither may leave a trace in what is drawn later.
     if (flow == Flow::kStop || !position_.epoch_complete) {
@@ -144,21 +139,68 @@ absl::StatusOr<Trainer::Flow> Trainer::FinishEpoch() {
   return flow;
 }
 
-void Trainer::TrainBatch(const Batch& batch) {
+void Trainer::OnEvaluation(const std::map<std::string, double>& metrics) {
+  if (session_.communicator().rank() == 0) {
+    WorkerReport report;
+    auto* values = report.mutable_metrics();
+    values->set_step(position_.step);
+    values->set_time_us(NowMicros(Clock::Real()));
+    values->mutable_values()->insert(metrics.begin(), metrics.end());
+    observer_.OnReport(std::move(report));
+  }
+  // One in the middle of an epoch is the last one, and has no place in a longer run.
+  if (!position_.epoch_complete) return;
+  for (const auto& [name, value] : metrics) {
+    if (session_.schedule().Watches(name)) session_.schedule().plateau()->Observe(value);
+    EndEarly(session_.early_stopping().Observe(name, value, position_.step));
+  }
+  session_.ApplySchedule();
+}
+
+void Trainer::EndEarly(const std::optional<EarlyStopped>& stop) {
+  if (stop.has_value() && !early_stop_.has_value()) early_stop_ = stop;
+}
+
+absl::Status Trainer::TrainBatch(const Batch& batch) {
   const bool completes_step = session_.plan().CompletesStep(position_, batch.last);
-  const std::optional<TrainingStep::Result> step = step_.Train(batch, completes_step);
+  const std::optional<TrainingStep::Result> step =
+      step_.Train(batch, batches_.step(), completes_step);
   ++position_.batches;
   position_.epoch_complete = batch.last;
   position_.micro_batches = completes_step ? 0 : position_.micro_batches + 1;
-  if (!step.has_value()) return;
+  if (!step.has_value()) return absl::OkStatus();
+  if (!step->taken) return OnLossNotFinite(*step->mean_loss);
   ++position_.step;
+  OnStep(*step);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::OnLossNotFinite(double loss) {
+  const std::string text = absl::StrCat(kTrainLoss, " is ", loss, " in step ", position_.step + 1);
+  if (session_.spec().loop().on_nonfinite_loss() == "fail") {
+    return WithCause(absl::InvalidArgumentError(text), Failure::JOB);
+  }
+  EarlyStopped stop;
+  stop.set_metric(std::string(kTrainLoss));
+  stop.set_value(loss);
+  stop.set_reason(absl::StrCat(text, ", which was not taken"));
+  EndEarly(stop);
+  return absl::OkStatus();
+}
+
+void Trainer::OnStep(const TrainingStep::Result& step) {
+  if (session_.local_sgd() != nullptr) session_.local_sgd()->OnStep(position_.step);
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_log_every_steps() ? loop.log_every_steps() : 1;
   if (position_.step % every == 0) {
-    ReportStep(*step);
+    ReportStep(step);
   } else {
     step_end_ = Clock::Real().Monotonic();
   }
+  if (!step.mean_loss.has_value()) return;
+  Schedule& schedule = session_.schedule();
+  if (schedule.Watches(kTrainLoss)) schedule.plateau()->Add(*step.mean_loss);
+  EndEarly(session_.early_stopping().Observe(kTrainLoss, *step.mean_loss, position_.step));
 }
 
 void Trainer::ReportStep(const TrainingStep::Result& result) {
@@ -192,20 +234,10 @@ void Trainer::ReportStep(const TrainingStep::Result& result) {
 
 bool Trainer::EvaluationDue() const {
   if (session_.evaluation_loader() == nullptr) return false;
-  if (trained()) return true;
+  if (trained() || ends_early()) return true;
   const auto& loop = session_.spec().loop();
   const int64_t every = loop.has_evaluate_every_epochs() ? loop.evaluate_every_epochs() : 1;
   return position_.epoch_complete && (position_.epoch + 1) % every == 0;
-}
-
-absl::StatusOr<Trainer::Flow> Trainer::Evaluate(bool* checkpoint_asked) {
-  EvaluationSums sums;
-  int64_t samples = 0;
-  session_.BeginEvaluation();
-  const absl::StatusOr<Flow> flow = EvaluateBatches(&sums, &samples, checkpoint_asked);
-  session_.EndEvaluation();
-  if (flow.ok() && *flow == Flow::kGoOn) ReportEvaluation(sums, samples);
-  return flow;
 }
 
 TickGate::Decision Trainer::BeginEvaluationTick() {
@@ -215,48 +247,6 @@ TickGate::Decision Trainer::BeginEvaluationTick() {
   deferred_.checkpoint |= decision.checkpoint;
   deferred_.stop = decision.stop && deferred_.checkpoint;
   return {.checkpoint = false, .stop = decision.stop && !deferred_.stop};
-}
-
-absl::StatusOr<Trainer::Flow> Trainer::EvaluateBatches(EvaluationSums* sums, int64_t* samples,
-                                                       bool* checkpoint_asked) {
-  at::NoGradGuard no_grad;
-  DataLoader& loader = *session_.evaluation_loader();
-  ACCEL_RETURN_IF_ERROR(loader.StartEpoch(/*epoch=*/0, /*skip_batches=*/0));
-  const int64_t rounds = loader.rounds_per_epoch().value_or(0);
-  for (int64_t round = 0; round < rounds; ++round) {
-    const TickGate::Decision decision = BeginEvaluationTick();
-    *checkpoint_asked |= decision.checkpoint;
-    if (decision.stop) return Flow::kStop;
-    if (round == 0) DrawLoaderSeed();
-    ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
-    if (!batch.has_value()) continue;  // other ranks have one more
-    const at::Tensor output = session_.EvaluationForward(batch->features);
-    AddToEvaluation(session_.spec().loss(), output, batch->targets, batch->valid, sums);
-    *samples += batch->valid;
-  }
-  return Flow::kGoOn;
-}
-
-void Trainer::ReportEvaluation(EvaluationSums sums, int64_t samples) {
-  at::Tensor all = at::tensor({sums.loss_sum, static_cast<double>(sums.correct),
-                               static_cast<double>(sums.count), static_cast<double>(samples)},
-                              at::TensorOptions(at::kDouble).device(session_.device()));
-  session_.communicator().AllReduceSum(all);
-  if (session_.communicator().rank() != 0) return;
-  const at::Tensor totals = all.cpu();
-  const double* total = totals.const_data_ptr<double>();
-  sums = {.loss_sum = total[0],
-          .correct = static_cast<int64_t>(total[1]),
-          .count = static_cast<int64_t>(total[2])};
-  WorkerReport report;
-  auto* metrics = report.mutable_metrics();
-  metrics->set_step(position_.step);
-  metrics->set_time_us(NowMicros(Clock::Real()));
-  for (const auto& [name, value] : EvaluationMetrics(session_.spec().loss(), sums)) {
-    (*metrics->mutable_values())[name] = value;
-  }
-  (*metrics->mutable_values())["eval/samples"] = total[3];
-  observer_.OnReport(std::move(report));
 }
 
 void Trainer::Checkpoint() {

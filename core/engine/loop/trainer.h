@@ -2,6 +2,7 @@
 #define ACCEL_CORE_ENGINE_LOOP_TRAINER_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -9,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/engine/loop/session.h"
+#include "core/engine/loop/step_batches.h"
 #include "core/engine/loop/training.h"
 #include "core/engine/loop/training_step.h"
-#include "core/engine/loss.h"
 
 namespace accel::engine {
 
@@ -37,23 +38,24 @@ class Trainer {
   void ReportReady();
   // Trains the rest of the epoch, or what the job still has of it.
   absl::StatusOr<Flow> TrainEpoch();
-  // The next batch of the epoch.
-  absl::StatusOr<Batch> NextBatch();
   // Evaluates where it is time to, and goes on to the next epoch where this one is complete.
   absl::StatusOr<Flow> FinishEpoch();
   // Trains the batch and reports the step where it completes one.
-  void TrainBatch(const Batch& batch);
+  absl::Status TrainBatch(const Batch& batch);
+  // What follows from a step that was taken, and from one that was not.
+  void OnStep(const TrainingStep::Result& step);
+  absl::Status OnLossNotFinite(double loss);
   void ReportStep(const TrainingStep::Result& result);
 
   bool EvaluationDue() const;
-  // A checkpoint that is asked for meanwhile is left to the caller.
-  absl::StatusOr<Flow> Evaluate(bool* checkpoint_asked);
+  // Reports an evaluation and shows it to the conditions that may end the job and to the schedule.
+  void OnEvaluation(const std::map<std::string, double>& metrics);
   // What to do before the next batch of an evaluation. Inside a step a checkpoint waits for the
   // step's end, and so does a stop that is to come after it.
   TickGate::Decision BeginEvaluationTick();
-  absl::StatusOr<Flow> EvaluateBatches(EvaluationSums* sums, int64_t* samples,
-                                       bool* checkpoint_asked);
-  void ReportEvaluation(EvaluationSums sums, int64_t samples);
+
+  // Ends the job as soon as no step is under way, where there is a reason.
+  void EndEarly(const std::optional<accel::v1::EarlyStopped>& stop);
 
   // Saves; a failure is only a warning.
   void Checkpoint();
@@ -70,6 +72,7 @@ class Trainer {
   bool trained() const { return session_.plan().EndsAt(position_); }
   // A complete epoch is still to be finished, also after the last batch.
   bool done() const { return trained() && !position_.epoch_complete; }
+  bool ends_early() const { return early_stop_.has_value() && !inside_step(); }
   // Epoch of the last batch.
   int64_t last_epoch() const;
 
@@ -77,10 +80,13 @@ class Trainer {
   TickGate& gate_;
   TrainingObserver& observer_;
   Position& position_;
+  StepBatches batches_;
   TrainingStep step_;
   int64_t step_begun_ = 0;
   // What was asked for inside a step, for its end.
   TickGate::Decision deferred_;
+  // Why the job ends before its last step.
+  std::optional<accel::v1::EarlyStopped> early_stop_;
   absl::Duration step_end_;
   int64_t saved_step_ = -1;
   bool warned_of_loss_ = false;

@@ -8,6 +8,7 @@
 
 #include "core/engine/data/loader.h"
 #include "core/engine/loop/session.h"
+#include "core/engine/loop/step_batches.h"
 
 namespace accel::engine {
 
@@ -17,30 +18,37 @@ class TrainingStep {
  public:
   // What an optimizer step was.
   struct Result {
+    // False where the loss is not finite and the job asks not to go on then: nothing was changed.
+    bool taken = true;
     // Rate that it used.
     double learning_rate = 0;
-    // Norm of the gradients before clipping; absent without max_norm.
+    // Norm of the gradients before clipping; absent without max_norm and log_grad_norm.
     std::optional<double> grad_norm;
-    // Mean over the batches' losses, a float64 scalar on the device.
+    // This rank's part of the loss, a float64 scalar on the device; see StepReport.loss.
     at::Tensor loss;
+    // Mean over the ranks by their samples, the same on each; only where the job watches the loss.
+    std::optional<double> mean_loss;
     // Samples of all its batches.
     int64_t samples = 0;
     // Whether the optimizer left the parameters alone, because gradients overflowed.
     bool skipped = false;
   };
 
-  explicit TrainingStep(Session& session) : session_(session) {}
+  explicit TrainingStep(Session& session);
 
-  // Adds the batch's gradients to those of the present step, and takes the step where the batch
-  // completes it. Otherwise there is no result.
-  std::optional<Result> Train(const Batch& batch, bool completes_step);
+  // Adds the batch's gradients to those of the present step, of size `size`, and takes the step
+  // where the batch completes it. Otherwise there is no result.
+  std::optional<Result> Train(const Batch& batch, const StepSize& size, bool completes_step);
 
  private:
   // Returns the part of the step's loss that the gradients are of.
-  at::Tensor Accumulate(const Batch& batch, bool completes_step);
-  Result Finish();
+  at::Tensor Accumulate(const Batch& batch, const StepSize& size, bool completes_step);
+  at::Tensor ShareOfStep(const at::Tensor& loss, const StepSize& size) const;
+  Result Finish(const StepSize& size);
   // The whole step of an optimizer that evaluates the loss of its batch more than once.
-  Result StepWithClosure(const Batch& batch);
+  Result StepWithClosure(const Batch& batch, const StepSize& size);
+  at::Tensor LossOfStep(const StepSize& size) const;
+  double MeanOverRanks(const at::Tensor& loss, int64_t samples) const;
   bool LooksAtGradients() const;
   std::optional<double> ClipGradients();
   void AdvanceSchedule(int64_t updates);
@@ -53,6 +61,10 @@ class TrainingStep {
   };
 
   Session& session_;
+  const bool by_items_;
+  // Whether each step's loss has to be known on all ranks, and to be finite.
+  const bool needs_finite_loss_;
+  const bool watches_loss_;
   Accumulated accumulated_;
 };
 

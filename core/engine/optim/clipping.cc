@@ -19,13 +19,23 @@ std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& parameters) {
   return gradients;
 }
 
+at::Tensor Norm(const std::vector<at::Tensor>& gradients) {
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+}
+
 }  // namespace
+
+double GradNorm(const std::vector<at::Tensor>& parameters) {
+  at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = Gradients(parameters);
+  return gradients.empty() ? 0 : Norm(gradients).item<double>();
+}
 
 double ClipGradNorm(const std::vector<at::Tensor>& parameters, double max_norm) {
   at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = Gradients(parameters);
   if (gradients.empty()) return 0;
-  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+  const at::Tensor norm = Norm(gradients);
   // The order of these operations is torch's: max_norm / t is reciprocal, then product.
   const at::Tensor factor = norm.add(1e-6).reciprocal().mul(max_norm).clamp_max(1.0);
   at::_foreach_mul_(gradients, factor);

@@ -7,6 +7,9 @@
 
 namespace accel::engine {
 
+// The 2-norm over all gradients of `parameters`; 0 where there is none.
+double GradNorm(const std::vector<at::Tensor>& parameters);
+
 // Scales the gradients of `parameters` by min(1, max_norm / (norm + 1e-6)), where norm is the
 // 2-norm over all of them, and returns norm: torch.nn.utils.clip_grad_norm_. 0 where there is no
 // gradient.

@@ -14,6 +14,7 @@ import pathlib
 import resource
 import sys
 import time
+import types
 
 import numpy as np
 import torch
@@ -63,14 +64,19 @@ def load_dataset(dataset, folder):
     return TensorDataset(features, tensors["targets"])
 
 
-def loss_function(spec):
+def ignore_index(spec):
+    return next(iter(spec["loss"].values())).get("ignore_index", -100)
+
+
+def loss_function(spec, reduction="mean"):
     loss = spec["loss"]
     if "mse" in loss:
-        return lambda output, target: F.mse_loss(output, target.view_as(output))
+        return lambda output, target: F.mse_loss(output, target.view_as(output), reduction=reduction)
+    options = {"ignore_index": ignore_index(spec), "reduction": reduction}
     if "next_token" in loss:
-        return lambda output, target: F.cross_entropy(output.view(-1, output.shape[-1]), target.reshape(-1))
-    smoothing = loss["cross_entropy"].get("label_smoothing", 0.0)
-    return lambda output, target: F.cross_entropy(output, target, label_smoothing=smoothing)
+        return lambda output, target: F.cross_entropy(output.view(-1, output.shape[-1]), target.reshape(-1), **options)
+    options["label_smoothing"] = loss["cross_entropy"].get("label_smoothing", 0.0)
+    return lambda output, target: F.cross_entropy(output, target, **options)
 
 
 NORM_LAYERS = (nn.LayerNorm, nn.BatchNorm2d)
@@ -170,8 +176,14 @@ def evaluate(model, loader, spec, accelerator):
     output, target = torch.cat(outputs), torch.cat(targets)
     metrics = {"eval/loss": criterion(output, target).item(), "eval/samples": len(target)}
     if "cross_entropy" in spec["loss"]:
-        metrics["eval/accuracy"] = (output.argmax(1) == target).double().mean().item()
+        counted = target != ignore_index(spec)
+        metrics["eval/accuracy"] = (output.argmax(1) == target)[counted].double().mean().item()
     return metrics
+
+
+def grad_norm(model):
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    return nn.utils.get_total_norm(gradients).item()
 
 
 def ddp_handler(options):
@@ -283,7 +295,8 @@ def ended(loop, result):
     return len(result["losses"]) >= loop.get("max_steps", math.inf)
 
 
-def train(job, out):
+def prepare(job):
+    """What a script has after accelerator.prepare."""
     spec, config, folder = job["spec"], job.get("accelerator", {}), pathlib.Path(job["data"])
     loop, data = spec["loop"], spec["data"]
     torch.set_num_threads(loop.get("num_cpu_threads_per_process", 1))
@@ -330,6 +343,30 @@ def train(job, out):
         size = data.get("evaluation_batch_size", data["batch_size"])
         evaluation = accelerator.prepare(DataLoader(load_dataset(data["evaluation"], folder), batch_size=size))
 
+    return types.SimpleNamespace(
+        spec=spec,
+        accelerator=accelerator,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        loader=prepared_loader,
+        evaluation=evaluation,
+        adjust=adjust,
+        num_steps=count,
+    )
+
+
+def save(run, result, out):
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"result_{run.accelerator.process_index}.json").write_text(json.dumps(result))
+    if run.accelerator.is_main_process:
+        save_file(run.accelerator.unwrap_model(run.model).state_dict(), out / "model.safetensors")
+
+
+def train(job, out):
+    run = prepare(job)
+    spec, accelerator, model, optimizer, schedule = run.spec, run.accelerator, run.model, run.optimizer, run.schedule
+    loop = spec["loop"]
     statistics = CompressionStatistics()
     powerSGD_hook.logger.addHandler(statistics)
     criterion, clipping = loss_function(spec), loop.get("clipping", {})
@@ -345,7 +382,7 @@ def train(job, out):
             break
         start = time.perf_counter()
         epoch_losses = []
-        for features, target in prepared_loader:
+        for features, target in run.loader:
             with accelerator.accumulate(model):
                 if "lbfgs" in spec["optimizer"]:
                     group.append(lbfgs_step(accelerator, model, optimizer, criterion, features, target))
@@ -357,6 +394,8 @@ def train(job, out):
                     if "max_norm" in clipping:
                         norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
                         result["norms"].append(norm.item())
+                    elif loop.get("log_grad_norm"):
+                        result["norms"].append(grad_norm(model))
                     if "max_value" in clipping:
                         accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
                     result["rates"].append(schedule.get_last_lr()[0])
@@ -367,7 +406,7 @@ def train(job, out):
                     if accelerator.scaler.is_enabled():
                         result["scales"].append(accelerator.scaler.get_scale())
                         result["skipped"].append(accelerator.scaler.skipped_steps)
-                for _ in [] if plateau is not None else group if adjust and accelerator.sync_gradients else [None]:
+                for _ in [] if plateau is not None else group if run.adjust and accelerator.sync_gradients else [None]:
                     schedule.step()
                 optimizer.zero_grad()
                 if accelerator.sync_gradients:
@@ -380,8 +419,8 @@ def train(job, out):
             if ended(loop, result):
                 break
         training_seconds += time.perf_counter() - start
-        if evaluation is not None:
-            result["evaluations"].append(evaluate(model, evaluation, spec, accelerator))
+        if run.evaluation is not None:
+            result["evaluations"].append(evaluate(model, run.evaluation, spec, accelerator))
         if plateau is not None:
             # As a script does it that leaves this schedule unprepared: once for each value.
             value = sum(epoch_losses) / len(epoch_losses) if metric == "train/loss" else result["evaluations"][-1][metric]
@@ -390,14 +429,11 @@ def train(job, out):
     result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     powerSGD_hook.logger.removeHandler(statistics)
     result["compression"] = statistics.rows
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"result_{accelerator.process_index}.json").write_text(json.dumps(result))
-    if accelerator.is_main_process:
-        save_file(accelerator.unwrap_model(model).state_dict(), out / "model.safetensors")
+    save(run, result, out)
     return accelerator
 
 
-def main(jobs_path, out):
+def main(jobs_path, out, train=train):
     accelerator = None
     correct_power_sgd()
     powerSGD_hook.logger.setLevel(logging.INFO)

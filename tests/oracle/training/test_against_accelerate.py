@@ -16,12 +16,17 @@ PEER = pathlib.Path(__file__).with_name("accelerate_peer.py")
 
 
 def make_data(folder):
-    """Numbers for classification (flat and as pictures) and a text."""
+    """Numbers for classification (flat and as pictures), with targets that do not count, for regression; a text."""
     generator = torch.Generator().manual_seed(3)
     for name, samples in (("train", 130), ("evaluation", 53)):
         features = torch.randn(samples, 64, generator=generator)
-        targets = (features[:, :4] + 0.3 * torch.randn(samples, 4, generator=generator)).argmax(1)
+        scores = features[:, :4] + 0.3 * torch.randn(samples, 4, generator=generator)
+        targets = scores.argmax(1)
         save_file({"features": features, "targets": targets}, folder / f"{name}.safetensors")
+        save_file({"features": features, "targets": scores[:, :2].contiguous()}, folder / f"{name}_numbers.safetensors")
+        # Much in some batches, nothing in others.
+        masked = torch.where(torch.arange(samples) % 11 < 4, -100, targets)
+        save_file({"features": features, "targets": masked}, folder / f"{name}_masked.safetensors")
     words = [b"the", b"quick", b"brown", b"fox", b"jumps", b"over", b"a", b"lazy", b"dog"]
     picks = torch.randint(len(words), (700,), generator=generator)
     (folder / "text.txt").write_bytes(b" ".join(words[i] for i in picks))
@@ -38,7 +43,13 @@ def job(model, optimizer, epochs=3, schedule=None, clipping=None, data=None, **l
         "data": {"train": dataset("train"), "evaluation": dataset("evaluation"), "batch_size": 8, **(data or {})},
         "loss": {"cross_entropy": {}},
         "optimizer": optimizer,
-        "loop": {"num_epochs": epochs, "seed": 11, "num_cpu_threads_per_process": 1, **loop},
+        "loop": {
+            "num_epochs": epochs,
+            "seed": 11,
+            "num_cpu_threads_per_process": 1,
+            "log_grad_norm": True,
+            **loop,
+        },
     }
     if schedule:
         spec["schedule"] = schedule
@@ -56,6 +67,8 @@ PICTURES = {
     "train": dataset("train", feature_shape=[1, 8, 8]),
     "evaluation": dataset("evaluation", feature_shape=[1, 8, 8]),
 }
+MASKED = {"train": dataset("train_masked"), "evaluation": dataset("evaluation_masked")}
+NUMBERS = {"train": dataset("train_numbers"), "evaluation": dataset("evaluation_numbers")}
 SEEDABLE = {"dataloader_config": {"use_seedable_sampler": True, "data_seed": 5}}
 
 
@@ -157,6 +170,65 @@ JOBS = {
             "ddp_kwargs": {"gradient_as_bucket_view": True, "find_unused_parameters": True},
         },
     ),
+    "accumulation_buffers_stay_local": (
+        job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES),
+        {"gradient_accumulation_plugin": {"num_steps": 2}, "ddp_kwargs": {"broadcast_buffers": False}},
+    ),
+    "accumulation_bucket_views_clipping": (
+        job(mlp(0.1), {"adam": {"lr": 0.01}}, clipping={"max_norm": 0.1}),
+        {
+            "gradient_accumulation_plugin": {"num_steps": 2},
+            "ddp_kwargs": {"gradient_as_bucket_view": True, "find_unused_parameters": True, "bucket_cap_mb": 1},
+        },
+    ),
+    "accumulation_each_batch_bucket_views_value_clipping": (
+        job(mlp(), {"sgd": {"lr": 0.2, "momentum": 0.9}}, epochs=5, clipping={"max_value": 0.01}),
+        {
+            "gradient_accumulation_plugin": {"num_steps": 4, "sync_each_batch": True, "adjust_scheduler": False},
+            "ddp_kwargs": {"gradient_as_bucket_view": True},
+        },
+    ),
+    "accumulation_drop_last": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, epochs=6, schedule={"linear": {}}, data={"drop_last": True}),
+        {**SEEDABLE, "gradient_accumulation_plugin": {"num_steps": 3, "adjust_scheduler": False}},
+    ),
+    "accumulation_split_batches_adjusted_schedule": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, schedule={"linear": {"warmup_steps": 7}}),
+        {"gradient_accumulation_plugin": {"num_steps": 4}, "dataloader_config": {"split_batches": True}},
+    ),
+    "accumulation_split_batches_schedule_as_it_is": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, schedule={"linear": {"warmup_steps": 3}}),
+        {
+            "gradient_accumulation_plugin": {"num_steps": 4, "adjust_scheduler": False},
+            "dataloader_config": {"split_batches": True, "use_seedable_sampler": True, "data_seed": 7},
+        },
+    ),
+    # Two ranks have six batches each, the last one of rank 1 being shorter.
+    "uneven_batches": (
+        job(mlp(0.1), {"adam": {"lr": 0.01}}, data={"batch_size": 11, "evaluation_batch_size": 7}),
+        {"dataloader_config": {"even_batches": False, "data_seed": 9}},
+    ),
+    # Five buckets, rebuilt after the first step.
+    "mlp_small_buckets_clipping": (
+        job(
+            {"mlp": {"layer_sizes": [64, 2000, 300, 200, 4]}},
+            {"sgd": {"lr": 0.05, "momentum": 0.9}},
+            epochs=2,
+            clipping={"max_norm": 0.5},
+        ),
+        {"ddp_kwargs": {"bucket_cap_mb": 1, "gradient_as_bucket_view": True}},
+    ),
+    "mlp_in_order_targets_that_do_not_count": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, data={**MASKED, "shuffle": False, "drop_last": True}),
+        {"ddp_kwargs": {"static_graph": True}},
+    ),
+    "mse_accumulation": (
+        {
+            **job({"mlp": {"layer_sizes": [64, 32, 2]}}, {"adam": {"lr": 0.01}}, data=NUMBERS),
+            "loss": {"mse": {}},
+        },
+        {"gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
     "bf16_mlp": (
         job(mlp(0.1, "gelu"), {"adamw": {"lr": 0.01}}, clipping={"max_norm": 0.5}),
         {**SEEDABLE, "mixed_precision": "bf16"},
@@ -248,7 +320,7 @@ def data_folder(tmp_path_factory):
     return folder
 
 
-def run_peer(jobs, world_size, data_folder, out):
+def run_peer(jobs, world_size, data_folder, out, script=PEER):
     """Runs jobs, name -> (spec, accelerator), as Accelerate scripts; `out` then holds their results."""
     jobs = {
         name: {"spec": spec, "accelerator": accelerator, "data": str(data_folder)}
@@ -259,7 +331,7 @@ def run_peer(jobs, world_size, data_folder, out):
     if world_size > 1:
         launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
-    command = [*launch, str(PEER), str(out / "jobs.json"), str(out)]
+    command = [*launch, str(script), str(out / "jobs.json"), str(out)]
     subprocess.run(command, check=True, env=environment, timeout=500)
 
 
@@ -281,8 +353,7 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
         steps = rank.of("step")
         assert len(steps) == len(result["losses"]) > 10
         assert [step.learning_rate for step in steps] == result["rates"]
-        if result["norms"]:
-            assert [step.grad_norm for step in steps] == result["norms"]
+        assert [step.grad_norm for step in steps] == result["norms"]
         assert rank.losses() == result["losses"]
         assert [step.loss_scaling.scale for step in steps if step.HasField("loss_scaling")] == result["scales"]
         skipped = [step.loss_scaling.skipped_steps for step in steps if step.HasField("loss_scaling")]
@@ -295,25 +366,27 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
     return results
 
 
+def assert_equal_evaluations(ranks, results):
+    """Rank 0 alone reports, and what it reports is over every sample once, whatever the number of ranks."""
+    evaluations = [dict(report.values) for report in ranks[0].of("metrics")]
+    assert len(evaluations) == len(results[0]["evaluations"])
+    for mine, theirs in zip(evaluations, results[0]["evaluations"]):
+        assert mine["eval/samples"] == theirs["eval/samples"] == 53
+        if "eval/accuracy" in theirs:
+            assert mine["eval/accuracy"] == pytest.approx(theirs["eval/accuracy"], abs=1e-12)
+        # Ours adds up the batches' sums in double, the script takes one mean in single precision.
+        assert mine["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
+    for rank in ranks[1:]:
+        assert not rank.of("metrics")
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_equals_accelerate(name, peer, data_folder, tmp_path):
     world_size, peer_folder = peer
     spec, accelerator = JOBS[name]
     ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)
-    assert_equal_evaluations(ranks, assert_equal_training(ranks, peer_folder / name, tmp_path))
-
-
-def assert_equal_evaluations(ranks, results):
-    """Rank 0 reports what the Accelerate script's results of all ranks have."""
-    evaluations = [dict(report.values) for report in ranks[0].of("metrics")]
-    assert len(evaluations) == len(results[0]["evaluations"])
-    for mine, theirs in zip(evaluations, results[0]["evaluations"]):
-        assert mine["eval/samples"] == theirs["eval/samples"] == 53
-        assert mine["eval/accuracy"] == pytest.approx(theirs["eval/accuracy"], abs=1e-12)
-        # Ours adds up the batches' sums in double, the script takes one mean in single precision.
-        assert mine["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
-    for rank in ranks[1:]:
-        assert not rank.of("metrics")
+    results = assert_equal_training(ranks, peer_folder / name, tmp_path)
+    assert_equal_evaluations(ranks, results)
 
 
 def test_bf16_is_not_fp32(data_folder, tmp_path):

@@ -142,6 +142,10 @@ TEST_F(JobCommandsTest, GetShowsTheJob) {
             "ended     2031-05-02 12:03:21\n"
             "run time  3m20s\n");
   EXPECT_EQ(node_.get_requests.at(0).name(), "jobs/mnist");
+  node_.job.mutable_early_stopped()->set_step(41);
+  node_.job.mutable_early_stopped()->set_reason("train/loss has reached 0.3 with 0.25");
+  EXPECT_THAT(Run({"get", "mnist"}).out,
+              HasSubstr("stopped early  at step 41: train/loss has reached 0.3 with 0.25\n"));
   EXPECT_THAT(Run({"get", "mnist", "-o", "json"}).out, HasSubstr("\"name\": \"jobs/mnist\""));
   EXPECT_THAT(Run({"get", "mnist", "-o", "yaml"}).out, HasSubstr("name: jobs/mnist\n"));
 }

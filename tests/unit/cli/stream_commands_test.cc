@@ -70,6 +70,12 @@ TEST_F(StreamCommandsTest, WatchEndsWithTheOutcome) {
             "jobs/a SUCCEEDED after 4.0s, 2 steps\n");
   EXPECT_TRUE(node_.event_requests.at(0).range().follow());
 
+  node_.job.mutable_early_stopped()->set_reason("train/loss has reached 0.3 with 0.25");
+  EXPECT_THAT(Run({"watch", "a"}).out,
+              testing::EndsWith("jobs/a SUCCEEDED after 4.0s, 2 steps, stopped early: train/loss "
+                                "has reached 0.3 with 0.25\n"));
+  node_.job.clear_early_stopped();
+
   ScriptJob(v1::Job::FAILED);
   EXPECT_EQ(Run({"watch", "a"}).code, ExitCode::kJobFailed);
   ScriptJob(v1::Job::CANCELLED);

@@ -111,6 +111,14 @@ TEST_F(JobSpecTest, AcceptsGoodJobs) {
            "optimizer: {adamw: {}, no_decay: {biases: true, norms: true}}",
            "optimizer: {rmsprop: {weight_decay: 0.1}, no_decay: {name_contains: [bias]}}",
            "schedule: {}",
+           "loss: {cross_entropy: {ignore_index: 2}, averaging: items}",
+           "{loss: {averaging: micro_batches}, accelerator: {gradient_accumulation_plugin: "
+           "{num_steps: 2}}}",
+           "loop: {early_stopping: [{metric: train/loss, patience: 3, min_delta: 0.1}], "
+           "on_nonfinite_loss: stop, log_grad_norm: true}",
+           "{loop: {early_stopping: [{metric: eval/accuracy, threshold: 0.9, mode: max}]}, "
+           "data: {split: {evaluation_fraction: 0.5}}}",
+           "loop: {local_sgd_steps: 4}",
            "schedule: {linear: {warmup_steps: 5, total_steps: 6}}",
            "schedule: {cosine: {warmup_steps: 5, num_cycles: 2.5}}",
            "schedule: {constant: {warmup_steps: 5}}",
@@ -386,6 +394,61 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"loop: {log_every_steps: 0}", "loop.log_every_steps", "at least 1"},
         Refusal{"loop: {num_cpu_threads_per_process: 1025}", "loop.num_cpu_threads_per_process",
                 "1 to 1024"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Averaging, RefusedJob,
+    testing::Values(
+        Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
+                "num_steps, micro_batches, items"},
+        Refusal{"{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
+                "{num_steps: 2, sync_with_dataloader: false}}}",
+                "loss.averaging", "sync_with_dataloader false"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    EarlyStopping, RefusedJob,
+    testing::Values(
+        Refusal{"loop: {early_stopping: [{patience: 2}]}", "loop.early_stopping[0].metric",
+                "required"},
+        Refusal{"loop: {early_stopping: [{metric: loss, patience: 2}]}",
+                "loop.early_stopping[0].metric", "train/loss, eval/loss"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss}]}", "loop.early_stopping[0]",
+                "patience, threshold or both"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, patience: 0}]}",
+                "loop.early_stopping[0].patience", "at least 1"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, patience: 1, min_delta: -1}]}",
+                "loop.early_stopping[0].min_delta", "at least 0"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, threshold: 1, min_delta: 1}]}",
+                "loop.early_stopping[0].min_delta", "without patience"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, threshold: .nan}]}",
+                "loop.early_stopping[0].threshold", "finite"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, patience: 1, mode: best}]}",
+                "loop.early_stopping[0].mode", "min, max"},
+        Refusal{"loop: {early_stopping: [{metric: train/loss, patience: 1}, "
+                "{metric: eval/loss, patience: 1}]}",
+                "loop.early_stopping[1].metric", "no held-out data"},
+        Refusal{"{loop: {early_stopping: [{metric: eval/perplexity, patience: 1}]}, "
+                "data: {split: {evaluation_fraction: 0.5}}}",
+                "loop.early_stopping[0].metric", "needs loss.next_token"},
+        Refusal{"{loop: {early_stopping: [{metric: eval/accuracy, patience: 1}]}, "
+                "data: {split: {evaluation_fraction: 0.5}}, loss: {mse: {}}, "
+                "model: {mlp: {layer_sizes: [4, 1]}}}",
+                "loop.early_stopping[0].metric", "needs loss.cross_entropy"},
+        Refusal{"loop: {on_nonfinite_loss: ignore}", "loop.on_nonfinite_loss",
+                "continue, stop, fail"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    LocalSgd, RefusedJob,
+    testing::Values(
+        Refusal{"loop: {local_sgd_steps: 0}", "loop.local_sgd_steps", "at least 1"},
+        Refusal{"{loop: {local_sgd_steps: 4}, accelerator: {ddp_kwargs: {comm_hook: fp16}}}",
+                "loop.local_sgd_steps", "comm_hook"},
+        Refusal{"{loop: {local_sgd_steps: 4}, accelerator: {ddp_kwargs: {static_graph: true}}}",
+                "loop.local_sgd_steps", "static_graph"},
+        Refusal{"{loop: {local_sgd_steps: 4}, accelerator: {gradient_accumulation_plugin: "
+                "{num_steps: 2, sync_each_batch: true}}}",
+                "loop.local_sgd_steps", "sync_each_batch"},
+        Refusal{"{loop: {local_sgd_steps: 4}, loss: {averaging: items}}", "loop.local_sgd_steps",
+                "items"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Tracking, RefusedJob,

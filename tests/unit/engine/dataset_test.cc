@@ -198,6 +198,7 @@ TEST_F(DatasetTest, RefusesBadTargetsAndValues) {
                   "target 1.5 of sample 1 is no class number");
   ExpectMalformed(load(x, torch::tensor({0., 1., nan}), TargetKind::kClass), "of sample 2");
   ExpectMalformed(load(x, torch::tensor({-1, 1, 2}), TargetKind::kClass), "target -1 of sample 0");
+  EXPECT_TRUE(load(x, torch::tensor({-100, 1, 2}), TargetKind::kClass).ok());
   ExpectMalformed(load(x, torch::zeros({3, 2}), TargetKind::kClass), "one class number");
   ExpectMalformed(load(x, torch::tensor({0., 1., nan}), TargetKind::kNumber), "not finite");
   ExpectMalformed(load(x * nan, torch::zeros({3}), TargetKind::kNumber), "not finite");

@@ -81,12 +81,46 @@ TEST(LossTest, PerplexityIsOverTokens) {
                           Pair("eval/perplexity", DoubleNear(4, 1e-5))));
 }
 
+TEST(LossTest, SumsOverWhatCounts) {
+  const at::Tensor classes = torch::tensor({0, -100, 1}, torch::kLong);
+  const double sum = std::log1p(std::exp(-2.)) + std::log1p(std::exp(3.));
+  EXPECT_EQ(CountItems(CrossEntropy(), classes), 2);
+  EXPECT_NEAR(ComputeLoss(CrossEntropy(), Logits(), classes).item<double>(), sum / 2, 1e-6);
+  EXPECT_NEAR(ComputeLoss(CrossEntropy(), Logits(), classes, LossReduction::kSum).item<double>(),
+              sum, 1e-6);
+  accel::v1::LossSpec named = CrossEntropy();
+  named.mutable_cross_entropy()->set_ignore_index(1);
+  EXPECT_EQ(CountItems(named, Classes()), 1);
+  EXPECT_NEAR(ComputeLoss(named, Logits(), Classes()).item<double>(), std::log1p(std::exp(-2.)),
+              1e-6);
+  accel::v1::LossSpec tokens = NextToken();
+  EXPECT_EQ(CountItems(tokens, torch::zeros({2, 3}, torch::kLong)), 6);
+  tokens.mutable_next_token()->set_ignore_index(0);
+  EXPECT_EQ(CountItems(tokens, torch::zeros({2, 3}, torch::kLong)), 0);
+  EXPECT_EQ(CountItems(Mse(), torch::zeros({2, 3})), 6);
+  EXPECT_EQ(ComputeLoss(Mse(), torch::ones({2, 3}), torch::zeros({2, 3}), LossReduction::kSum)
+                .item<double>(),
+            6);
+}
+
+TEST(LossTest, EvaluationLeavesOutWhatDoesNotCount) {
+  const at::Tensor classes = torch::tensor({0, -100, 1}, torch::kLong);
+  EvaluationSums sums;
+  AddToEvaluation(CrossEntropy(), Logits(), classes, 3, &sums);
+  AddToEvaluation(CrossEntropy(), Logits(), torch::full({3}, -100, torch::kLong), 3, &sums);
+  EXPECT_EQ(sums.count, 2);
+  EXPECT_EQ(sums.correct, 1);
+  EXPECT_NEAR(sums.loss_sum, std::log1p(std::exp(-2.)) + std::log1p(std::exp(3.)), 1e-6);
+}
+
 TEST(LossTest, NothingCountedGivesNoMetrics) {
   EXPECT_THAT(EvaluationMetrics(Mse(), {}), IsEmpty());
 }
 
 TEST(LossTest, ChecksTargets) {
   const InMemoryDataset classes(torch::ones({3, 2}), Classes());
+  const InMemoryDataset ignored(torch::ones({3, 2}), torch::tensor({0, 9, 1}, torch::kLong), 9);
+  EXPECT_TRUE(CheckTargets(ignored, CrossEntropy(), {2}).ok());
   const InMemoryDataset numbers(torch::ones({3, 2}), torch::ones({3}));
   const InMemoryDataset pairs(torch::ones({3, 2}), torch::ones({3, 2}));
   const WindowDataset tokens(torch::tensor({1, 9, 3}, torch::kByte), 2, 1);

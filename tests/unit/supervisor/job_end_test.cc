@@ -84,6 +84,19 @@ TEST_F(JobEndTest, SucceedsWhenAllRanksFinish) {
   EXPECT_FALSE(std::filesystem::exists(dir() / "control.sock"));
 }
 
+TEST_F(JobEndTest, EarlyEndIsASuccessWithItsReason) {
+  const Status status = RunToEnd(2, {{"all", "ready;step:3;finish_early"}});
+  EXPECT_EQ(status.state(), Job::SUCCEEDED) << Log();
+  EXPECT_EQ(status.early_stopped().step(), 3);
+  std::vector<std::string> events;
+  for (const EventRecord& event : Events()) {
+    if (!event.has_early_stopped()) continue;
+    events.push_back(event.message());
+    EXPECT_EQ(event.early_stopped().metric(), "eval/loss");
+  }
+  EXPECT_THAT(events, ElementsAre("stopped early at step 3: eval/loss has reached 1 with 0.5"));
+}
+
 TEST_F(JobEndTest, SignalIsTheCauseOfTheRankThatDied) {
   const Failure failure =
       RunToFailure(2, {{"rank0", "ready;step:4;hang"}, {"rank1", "ready;step:4;signal:9"}});
