@@ -121,6 +121,33 @@ class TrainingTest : public ::testing::Test {
     return finished.ok() ? *finished : Finished();
   }
 
+  // Runs start_ as `world_size` ranks, one thread each.
+  std::vector<absl::StatusOr<Finished>> RunRanks(int world_size, std::vector<Reports>* reports,
+                                                 const ScriptedGate::Script& script = {}) {
+    auto starts = MakeStarts(world_size);
+    std::vector<absl::StatusOr<Finished>> results(static_cast<size_t>(world_size));
+    reports->assign(static_cast<size_t>(world_size), Reports());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < starts.size(); ++rank) {
+      StartAttempt full = start_;
+      full.MergeFrom(starts[rank]);
+      // What the test has set stands over a rank's defaults.
+      full.mutable_resolved_accelerator()->MergeFrom(start_.resolved_accelerator());
+      starts[rank] = full;
+      threads.emplace_back([&, rank] {
+        ScriptedGate gate(script);
+        results[rank] = RunTraining(starts[rank], gate, (*reports)[rank]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return results;
+  }
+
+  void ResumeFrom(const std::string& checkpoint, int64_t next) {
+    start_.set_resume_dir(folder_ / "checkpoints" / checkpoint);
+    start_.set_next_checkpoint(next);
+  }
+
   absl::Status Fail(const StartAttempt& start) {
     ScriptedGate gate({});
     Reports reports;
