@@ -40,7 +40,7 @@ def contents(folder):
     return files, json.loads(index.read_text()) if index.exists() else None
 
 
-@pytest.mark.parametrize("size", ["10GB", "20KB", "4KiB", "700"])
+@pytest.mark.parametrize("size", ["10GB", "20KB", "4KiB", "1KB"])
 @pytest.mark.parametrize("name", SPECS)
 def test_checkpoint_is_cut_as_save_model_cuts(name, size, data_folder, tmp_path):
     spec = SPECS[name]
@@ -52,7 +52,7 @@ def test_checkpoint_is_cut_as_save_model_cuts(name, size, data_folder, tmp_path)
     # As a script reads it.
     module = module_of(spec)
     load_checkpoint_in_model(module, ours)
-    Accelerator(cpu=True).save_model(module, tmp_path / "theirs", max_shard_size=size.replace("700", "0.7KB"))
+    Accelerator(cpu=True).save_model(module, tmp_path / "theirs", max_shard_size=size)
     files, index = contents(ours)
     their_files, their_index = contents(tmp_path / "theirs")
     assert files.keys() == their_files.keys()
@@ -84,14 +84,12 @@ def test_saved_model_is_what_a_job_starts_from(name, size, dtype, data_folder, t
         assert torch.equal(ours[key], parameter.float()), key
 
 
-@pytest.mark.parametrize("safe_name", ["model.safetensors", "weights/model.safetensors"])
-def test_one_file_may_be_named(safe_name, data_folder, tmp_path):
+def test_one_file_may_be_named(data_folder, tmp_path):
     torch.manual_seed(98)
     module = module_of(SPECS["mlp"])
-    file = data_folder / tmp_path.name / safe_name
-    Accelerator(cpu=True).save_model(module, file.parent)
+    Accelerator(cpu=True).save_model(module, data_folder / tmp_path.name)
     spec = {**SPECS["mlp"], "optimizer": {"sgd": {"lr": 0}}}
-    spec["model"] = {**spec["model"], "init_from": f"data/{tmp_path.name}/{safe_name}"}
+    spec["model"] = {**spec["model"], "init_from": f"data/{tmp_path.name}/model.safetensors"}
     ranks = worker_harness.train(spec, data_folder, 1, checkpoints=tmp_path)
     assert worker_harness.finished(ranks) == "yes"
     ours = load_file(tmp_path / "0" / "model.safetensors")
