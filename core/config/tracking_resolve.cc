@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +18,10 @@ using accel::v1::TrackingSpec;
 // In Accelerate's order of "all".
 constexpr absl::string_view kBuiltIn[] = {"tensorboard", "wandb",   "comet_ml", "aim",    "mlflow",
                                           "clearml",     "dvclive", "swanlab",  "trackio"};
+
+bool IsBuiltIn(absl::string_view name) {
+  return std::find(std::begin(kBuiltIn), std::end(kBuiltIn), name) != std::end(kBuiltIn);
+}
 
 TrackerSpec SpecOf(absl::string_view name) {
   TrackerSpec spec;
@@ -88,8 +93,9 @@ void CheckAddress(const std::string& url, const char* variable, absl::string_vie
   const std::string own(absl::StripSuffix(Setting(node, "", variable), "/"));
   if (node.secret_names.count(secret) == 0 || bare == own || bare == standard) return;
   if (node.urls.count(bare) > 0) return;
-  violations->Add(path, absl::StrCat(Quoted(url), " is not allowed: the node does not send its secret ",
-                                     secret, " there (acceld --tracker_url)"));
+  violations->Add(
+      path, absl::StrCat(Quoted(url), " is not allowed: the node does not send its secret ", secret,
+                         " there (acceld --tracker_url)"));
 }
 
 std::string Or(const std::string& option, const char* standard) {
@@ -121,8 +127,8 @@ class Resolver {
 
   void AddGiven(const TrackerSpec& spec, int index) {
     const std::string path = absl::StrCat(FieldPath(path_, "trackers"), "[", index, "]");
-    const std::string field = FieldPath(
-        path, TrackerSpec::descriptor()->FindFieldByNumber(spec.tracker_case())->name());
+    const std::string field =
+        FieldPath(path, TrackerSpec::descriptor()->FindFieldByNumber(spec.tracker_case())->name());
     CheckAddresses(spec, path, node_, violations_);
     if (const std::string why = WhyUnavailable(spec, node_); !why.empty()) {
       violations_->Add(field, absl::StrCat("is not available: ", why));
@@ -132,14 +138,14 @@ class Resolver {
 
   void AddNamed(const std::string& name, const std::string& field) {
     TrackerSpec spec;
-    if (std::find(std::begin(kBuiltIn), std::end(kBuiltIn), name) != std::end(kBuiltIn)) {
+    if (IsBuiltIn(name)) {
       spec = SpecOf(name);
     } else if (node_.custom.count(name) > 0) {
       spec.mutable_custom()->set_name(name);
     } else {
       std::vector<std::string> known(std::begin(kBuiltIn), std::end(kBuiltIn));
       known.insert(known.begin(), "all");
-      for (const auto& [custom, url] : node_.custom) known.push_back(custom);
+      known.insert(known.end(), node_.custom.begin(), node_.custom.end());
       violations_->Add(field, NotAllowed(Quoted(name), absl::StrJoin(known, ", ")));
       return;
     }
@@ -192,17 +198,36 @@ ResolvedTracking ResolveTracking(const TrackingSpec& tracking, const TrackerNode
   ResolvedTracking resolved = resolver.Take();
   const bool asked = tracking.trackers_size() + tracking.log_with_size() > 0;
   if (asked && resolved.tracking.trackers().empty()) {
-    resolved.warnings.push_back(
-        absl::StrCat(path, ": no tracker is left, nothing is sent to any"));
+    resolved.warnings.push_back(absl::StrCat(path, ": no tracker is left, nothing is sent to any"));
   }
   return resolved;
 }
 
+absl::Status CheckCustomTrackerName(const std::string& name) {
+  constexpr size_t kMaxName = 64;
+  const bool good =
+      !name.empty() && name.size() <= kMaxName && std::all_of(name.begin(), name.end(), [](char c) {
+        return absl::ascii_isalnum(c) || c == '_' || c == '-';
+      });
+  if (!good) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name ", Quoted(name),
+                     " is not allowed; allowed: 1 to 64 letters, digits, \"_\" and \"-\""));
+  }
+  const std::string base(absl::StripSuffix(name, "_archive"));
+  if (base == "all" || IsBuiltIn(base)) {
+    return absl::InvalidArgumentError(absl::StrCat("the name ", Quoted(name), " is taken"));
+  }
+  return absl::OkStatus();
+}
+
 const std::set<std::string>& TrackerVariables() {
   static const auto* const variables = new std::set<std::string>{
-      "WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_JOB_TYPE", "WANDB_MODE", "WANDB_NAME",
-      "WANDB_NOTES", "WANDB_RUN_GROUP", "WANDB_TAGS", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TAGS",
-      "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_WORKSPACE", "TRACKIO_SERVER_URL"};
+      "WANDB_BASE_URL",   "WANDB_ENTITY",        "WANDB_JOB_TYPE",
+      "WANDB_MODE",       "WANDB_NAME",          "WANDB_NOTES",
+      "WANDB_RUN_GROUP",  "WANDB_TAGS",          "MLFLOW_EXPERIMENT_NAME",
+      "MLFLOW_TAGS",      "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME",
+      "MLFLOW_WORKSPACE", "TRACKIO_SERVER_URL"};
   return *variables;
 }
 

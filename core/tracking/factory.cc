@@ -9,6 +9,7 @@
 #include "core/tracking/comet/make.h"
 #include "core/tracking/custom/custom_tracker.h"
 #include "core/tracking/mlflow/mlflow_tracker.h"
+#include "core/tracking/plugin/plugin_tracker.h"
 #include "core/tracking/swanlab/make.h"
 #include "core/tracking/tensorboard_tracker.h"
 #include "core/tracking/trackio/trackio_tracker.h"
@@ -37,6 +38,13 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTensorBoard(const accel::v1::Tensor
   return std::make_unique<TensorBoardTracker>(std::move(options), context.clock, context.files);
 }
 
+absl::StatusOr<std::unique_ptr<Tracker>> MakeCustom(const accel::v1::CustomTracker& spec,
+                                                    const TrackerContext& context) {
+  const auto plugin = context.plugins.find(spec.name());
+  if (plugin == context.plugins.end()) return CustomTracker::Make(spec, context);
+  return std::make_unique<PluginTracker>(spec, plugin->second, context);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
@@ -52,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpe
     case TrackerSpec::kMlflow:
       return MLflowTracker::Make(spec.mlflow(), context);
     case TrackerSpec::kCustom:
-      return CustomTracker::Make(spec.custom(), context);
+      return MakeCustom(spec.custom(), context);
     default:
       break;
   }

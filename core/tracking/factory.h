@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "accel/internal/v1/tracker_plugin.pb.h"
 #include "accel/v1/tracker.pb.h"
 #include "core/base/clock.h"
 #include "core/base/files.h"
@@ -32,6 +33,9 @@ struct TrackerContext {
   TrackerSettings settings;
   // Addresses of the registered custom trackers by name.
   std::map<std::string, std::string> custom;
+  // The registered plug-ins by name, and the program that holds one (see plugin_process.h).
+  std::map<std::string, accel::internal::v1::TrackerPlugin> plugins;
+  std::filesystem::path plugin_host;
   // `trackers` in the job's folder. A tracker that keeps files does so in a folder with its own
   // name in it; TensorBoard's `--logdir` is `<folder>/tensorboard`, the run `<project>` in it.
   std::filesystem::path folder;
@@ -40,16 +44,16 @@ struct TrackerContext {
   std::function<std::unique_ptr<HttpClient>(const HttpOptions&)> make_http = &HttpClient::Make;
 };
 
-// Makes the trackers that a spec stands for; beside the tracker of a service, which bears the spec's
-// name, the one that writes the archive that the service's own package can upload later
+// Makes the trackers that a spec stands for; beside the tracker of a service, which bears the
+// spec's name, the one that writes the archive that the service's own package can upload later
 // (`<name>_archive`), with a cursor of its own so that it is complete whatever becomes of the
 // service; none for a tracker that is disabled. Errors are MakeTracker's.
 absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
     const accel::v1::TrackerSpec& spec, const TrackerContext& context);
 
 // The same for the kinds that are one tracker. Touches neither files nor the network. UNIMPLEMENTED
-// for the other kinds, INVALID_ARGUMENT for a spec without a kind and for names that would leave the
-// folder.
+// for the other kinds, INVALID_ARGUMENT for a spec without a kind and for names that would leave
+// the folder.
 absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpec& spec,
                                                      const TrackerContext& context);
 

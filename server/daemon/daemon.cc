@@ -26,6 +26,7 @@
 #include "server/daemon/profile_service.h"
 #include "server/daemon/state_lock.h"
 #include "server/daemon/telemetry_service.h"
+#include "server/daemon/tracker_plugins.h"
 #include "server/daemon/tracker_service.h"
 #include "spdlog/spdlog.h"
 
@@ -61,6 +62,8 @@ class RunningDaemon final : public Daemon {
     ACCEL_RETURN_IF_ERROR(PrepareStateDir(options_.state_dir));
     ACCEL_ASSIGN_OR_RETURN(lock_, StateLock::Acquire(options_.state_dir));
     ACCEL_RETURN_IF_ERROR(CheckAddresses());
+    ACCEL_ASSIGN_OR_RETURN(tracker_plugins_,
+                           RegisterTrackerPlugins(options_, &ProcessLauncher::Real()));
     ACCEL_ASSIGN_OR_RETURN(store_, JobStore::Open(options_.state_dir / "node.db"));
     ACCEL_RETURN_IF_ERROR(store_->Prune(clock_.Now()));
     ACCEL_RETURN_IF_ERROR(StartMetrics());
@@ -121,6 +124,8 @@ class RunningDaemon final : public Daemon {
     launch.secrets_file = options_.secrets_file;
     launch.tracker_environment = options_.tracker_env;
     launch.custom_trackers = options_.custom_trackers;
+    launch.tracker_plugins = tracker_plugins_;
+    launch.tracker_ca_file = options_.tracker_ca_file;
     launcher_ = std::make_unique<SupervisorLauncher>(std::move(launch), &ProcessLauncher::Real(),
                                                      &FileSystem::Real());
     JobManagerConfig config;
@@ -151,11 +156,13 @@ class RunningDaemon final : public Daemon {
     limits.data_roots = options_.data_roots;
     limits.rendezvous_networks = options_.rendezvous_networks;
     accel::v1::Node node = DescribeNode(options_, start_time_);
+    for (const auto& [name, plugin] : tracker_plugins_) node.add_custom_trackers(name);
     node.set_metrics_address(metrics_address_);
 
     config::TrackerNode trackers;
     trackers.environment = options_.tracker_env;
-    trackers.custom = options_.custom_trackers;
+    for (const auto& [name, url] : options_.custom_trackers) trackers.custom.insert(name);
+    for (const auto& [name, plugin] : tracker_plugins_) trackers.custom.insert(name);
     trackers.urls = options_.tracker_urls;
     job_service_ = std::make_unique<JobService>(&environment_, std::move(limits),
                                                 std::move(trackers), options_.secrets_file);
@@ -165,10 +172,10 @@ class RunningDaemon final : public Daemon {
     node_service_ = std::make_unique<NodeService>(&environment_, std::move(node));
     profile_service_ = std::make_unique<ProfileService>(&environment_);
     ACCEL_ASSIGN_OR_RETURN(
-        server_, ApiServer::Start(options_.listen, {job_service_.get(), telemetry_service_.get(),
-                                                    checkpoint_service_.get(), node_service_.get(),
-                                                    profile_service_.get(),
-                                                    tracker_service_.get()}));
+        server_,
+        ApiServer::Start(options_.listen,
+                         {job_service_.get(), telemetry_service_.get(), checkpoint_service_.get(),
+                          node_service_.get(), profile_service_.get(), tracker_service_.get()}));
     node_service_->SetListenAddresses(server_->addresses());
     return absl::OkStatus();
   }
@@ -202,6 +209,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<MetricsFeed> feed_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
   std::string metrics_address_;
+  std::map<std::string, accel::internal::v1::TrackerPlugin> tracker_plugins_;
   std::unique_ptr<SupervisorLauncher> launcher_;
   std::unique_ptr<JobManager> jobs_;
   ServiceEnvironment environment_;

@@ -41,6 +41,8 @@ struct Flags {
   std::vector<std::string> tracker_env;
   std::vector<std::string> tracker_urls;
   std::vector<std::string> custom_trackers;
+  std::vector<std::string> tracker_plugins;
+  std::string tracker_ca_file;
   std::vector<std::string> rendezvous_networks;
   std::string rendezvous_root;
 };
@@ -92,6 +94,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "--tracker_env and the public services; may be repeated");
   app->add_option("--custom_tracker", flags->custom_trackers,
                   "name=address of a tracker that takes JSON lines by HTTP; may be repeated");
+  app->add_option("--tracker_plugin", flags->tracker_plugins,
+                  "/path@sha256:digest of a shared object with a tracker of your own "
+                  "(core/tracking/plugin/accel_tracker.h); may be repeated");
+  app->add_option("--tracker_ca_file", flags->tracker_ca_file,
+                  "certificates of private authorities, PEM, that the trackers' servers may have "
+                  "beside the system's");
   app->add_option("--rendezvous_network", flags->rendezvous_networks,
                   "network, ip/bits, in which jobs may meet other machines; what they say there is "
                   "neither encrypted nor authenticated; may be repeated (default: loopback only)");
@@ -133,6 +141,29 @@ absl::Status AddDataRoot(const std::string& text, DaemonOptions* options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<TrackerPluginFile> ParsePlugin(const std::string& text) {
+  static constexpr absl::string_view kMark = "@sha256:";
+  const size_t mark = text.rfind(kMark.data());
+  TrackerPluginFile plugin;
+  if (mark != std::string::npos) {
+    plugin.path = text.substr(0, mark);
+    plugin.sha256 = absl::AsciiStrToLower(text.substr(mark + kMark.size()));
+  }
+  const bool good =
+      plugin.sha256.size() == 64 && std::all_of(plugin.sha256.begin(), plugin.sha256.end(),
+                                                [](char c) { return absl::ascii_isxdigit(c); });
+  if (good && plugin.path.is_absolute()) return plugin;
+  return Wrong("tracker_plugin", text, "must be /path@sha256: and 64 hexadecimal digits");
+}
+
+// What cannot be read would make every tracker fail later, far from the mistake.
+absl::Status AddCaFile(const std::string& text, DaemonOptions* options) {
+  if (text.empty()) return absl::OkStatus();
+  options->tracker_ca_file = fs::absolute(text);
+  if (access(options->tracker_ca_file.c_str(), R_OK) == 0) return absl::OkStatus();
+  return Wrong("tracker_ca_file", text, "cannot be read");
+}
+
 absl::Status AddTrackers(const Flags& flags, DaemonOptions* options) {
   if (!flags.secrets_file.empty()) {
     options->secrets_file = fs::absolute(flags.secrets_file);
@@ -156,12 +187,20 @@ absl::Status AddTrackers(const Flags& flags, DaemonOptions* options) {
   }
   for (const std::string& text : flags.custom_trackers) {
     ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("custom_tracker", text));
+    const absl::Status named = config::CheckCustomTrackerName(pair.first);
+    if (!named.ok()) return Wrong("custom_tracker", text, named.message());
     const bool http =
         absl::StartsWith(pair.second, "http://") || absl::StartsWith(pair.second, "https://");
     if (!http) return Wrong("custom_tracker", text, "the address must start with http(s)://");
-    options->custom_trackers[pair.first] = pair.second;
+    if (!options->custom_trackers.emplace(pair.first, pair.second).second) {
+      return Wrong("custom_tracker", text, "the name is used twice");
+    }
   }
-  return absl::OkStatus();
+  for (const std::string& text : flags.tracker_plugins) {
+    ACCEL_ASSIGN_OR_RETURN(TrackerPluginFile plugin, ParsePlugin(text));
+    options->tracker_plugins.push_back(std::move(plugin));
+  }
+  return AddCaFile(flags.tracker_ca_file, options);
 }
 
 absl::Status CheckProgram(absl::string_view flag, const fs::path& path) {

@@ -15,6 +15,13 @@
 
 namespace accel::daemon {
 
+// A tracker plug-in as the operator names it: `<path>@sha256:<digest>`.
+struct TrackerPluginFile {
+  std::filesystem::path path;
+  // 64 hexadecimal digits.
+  std::string sha256;
+};
+
 // How a daemon runs. Flags of the same names set the fields; a configuration file holds the same
 // options.
 struct DaemonOptions {
@@ -43,6 +50,10 @@ struct DaemonOptions {
   std::set<std::string> tracker_urls;
   // Addresses of custom trackers by name.
   std::map<std::string, std::string> custom_trackers;
+  // Shared objects of tracker plug-ins.
+  std::vector<TrackerPluginFile> tracker_plugins;
+  // Certificates that trackers' servers may have beside the system's, PEM; empty for none.
+  std::filesystem::path tracker_ca_file;
 
   // Networks, `<ip>/<bits>`, in which the rendezvous of a job may lie beside loopback.
   std::vector<std::string> rendezvous_networks;

@@ -96,14 +96,16 @@ void SupervisorLauncher::AddTrackerSettings(accel::internal::v1::JobLaunch* laun
                                             config_.tracker_environment.end()};
   *launch->mutable_custom_trackers() = {config_.custom_trackers.begin(),
                                         config_.custom_trackers.end()};
+  *launch->mutable_tracker_plugins() = {config_.tracker_plugins.begin(),
+                                        config_.tracker_plugins.end()};
+  launch->set_tracker_ca_file(config_.tracker_ca_file.string());
 }
 
 absl::StatusOr<pid_t> SupervisorLauncher::Spawn(const std::filesystem::path& job_dir,
                                                 const std::vector<std::string>& arguments) {
   ACCEL_ASSIGN_OR_RETURN(const Fd input, OpenFile("/dev/null", O_RDONLY));
-  ACCEL_ASSIGN_OR_RETURN(
-      const Fd output,
-      OpenFile(JobFolder{job_dir}.supervisor_log(), O_WRONLY | O_CREAT | O_APPEND));
+  ACCEL_ASSIGN_OR_RETURN(const Fd output, OpenFile(JobFolder{job_dir}.supervisor_log(),
+                                                   O_WRONLY | O_CREAT | O_APPEND));
   ProcessOptions options;
   options.argv = {config_.supervisor_path.string(), "--job_dir", job_dir.string()};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());

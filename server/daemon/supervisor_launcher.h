@@ -30,6 +30,8 @@ struct LaunchConfig {
   std::filesystem::path secrets_file;
   std::map<std::string, std::string> tracker_environment;
   std::map<std::string, std::string> custom_trackers;
+  std::map<std::string, accel::internal::v1::TrackerPlugin> tracker_plugins;
+  std::filesystem::path tracker_ca_file;
 };
 
 // A supervisor that was started.

@@ -12,8 +12,10 @@
 
 #include "CLI/CLI.hpp"
 #include "core/base/fd.h"
+#include "core/tracking/plugin/plugin_process.h"
 #include "server/supervisor/event_loop.h"
 #include "server/supervisor/out_of_memory.h"
+#include "server/supervisor/plugin_main.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/tracker_sync.h"
 #include "spdlog/sinks/stdout_sinks.h"
@@ -85,11 +87,23 @@ int SyncTrackersOf(const std::filesystem::path& job_dir, double timeout_seconds)
 int main(int argc, char** argv) {
   CLI::App app("Runs one job of an Accel node; started by acceld.");
   std::string job_dir;
-  app.add_option("--job_dir", job_dir, "The job's folder, which holds launch.pb")->required();
+  auto* const job = app.add_option("--job_dir", job_dir, "The job's folder, which holds launch.pb");
   double sync_seconds = 0;
   app.add_option("--sync_trackers", sync_seconds,
                  "Sends what the ended job's trackers have not got, for at most this many seconds");
+  std::string hosted;
+  std::string described;
+  std::string digest;
+  auto* const host = app.add_option(accel::tracking::kPluginHostFlag, hosted,
+                                    "Serves the tracker plug-in in this shared object to a job");
+  auto* const describe = app.add_option("--describe_tracker_plugin", described,
+                                        "Says what the tracker plug-in in this shared object is");
+  app.add_option(accel::tracking::kPluginDigestFlag, digest, "SHA-256 of the shared object");
+  job->excludes(host)->excludes(describe);
   CLI11_PARSE(app, argc, argv);
+  if (*host) return accel::supervisor::HostTrackerPlugin(hosted, digest);
+  if (*describe) return accel::supervisor::DescribeTrackerPlugin(described, digest);
+  if (job_dir.empty()) return app.exit(CLI::RequiredError("--job_dir"));
   spdlog::set_default_logger(spdlog::stderr_logger_mt("supervisor"));
   spdlog::flush_on(spdlog::level::info);
   std::error_code error;

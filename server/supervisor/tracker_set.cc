@@ -72,6 +72,12 @@ void TrackerSet::Start(const JobLaunch& launch, const std::filesystem::path& job
   context.clock = &clock_;
   context.settings = ReadSettings(launch);
   context.custom = {launch.custom_trackers().begin(), launch.custom_trackers().end()};
+  context.plugins = {launch.tracker_plugins().begin(), launch.tracker_plugins().end()};
+  context.plugin_host = "/proc/self/exe";
+  context.make_http = [ca_file = launch.tracker_ca_file()](tracking::HttpOptions options) {
+    options.ca_file = ca_file;
+    return tracking::HttpClient::Make(options);
+  };
   FeedOptions options;
   options.record_path = record;
   options.init_configuration = FlatConfig(job);
