@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ class ShuffledStream final : public SampleStream {
   absl::StatusOr<Examples> Read(int64_t count) override {
     if (!buffer_.features.defined()) ACCEL_RETURN_IF_ERROR(FillBuffer());
     if (filled_ == 0) return Examples{};
-    ACCEL_ASSIGN_OR_RETURN(const Examples next, source_->Read(count));
+    ACCEL_ASSIGN_OR_RETURN(const Examples next, ReadSource(count));
     const int64_t incoming = next.features.defined() ? next.features.size(0) : 0;
     const int64_t given = std::min(count, filled_ + incoming);
     const Examples result{NewRows(buffer_.features, given), NewRows(buffer_.targets, given)};
@@ -47,12 +48,26 @@ class ShuffledStream final : public SampleStream {
   }
 
   static void CopyRow(const Examples& from, int64_t i, const Examples& to, int64_t j) {
-    to.features.select(0, j).copy_(from.features.select(0, i));
-    to.targets.select(0, j).copy_(from.targets.select(0, i));
+    CopyRow(from.features, i, to.features, j);
+    CopyRow(from.targets, i, to.targets, j);
+  }
+
+  // Both contiguous: an operator call for each row would take longer than reading it.
+  static void CopyRow(const at::Tensor& from, int64_t i, const at::Tensor& to, int64_t j) {
+    const size_t bytes = to.nbytes() / static_cast<size_t>(to.size(0));
+    std::memmove(static_cast<char*>(to.mutable_data_ptr()) + static_cast<size_t>(j) * bytes,
+                 static_cast<const char*>(from.const_data_ptr()) + static_cast<size_t>(i) * bytes,
+                 bytes);
+  }
+
+  absl::StatusOr<Examples> ReadSource(int64_t count) {
+    ACCEL_ASSIGN_OR_RETURN(Examples next, source_->Read(count));
+    if (!next.features.defined()) return next;
+    return Examples{next.features.contiguous(), next.targets.contiguous()};
   }
 
   absl::Status FillBuffer() {
-    ACCEL_ASSIGN_OR_RETURN(buffer_, source_->Read(size_));
+    ACCEL_ASSIGN_OR_RETURN(buffer_, ReadSource(size_));
     filled_ = buffer_.features.defined() ? buffer_.features.size(0) : 0;
     return absl::OkStatus();
   }
