@@ -29,7 +29,7 @@ std::vector<std::string> AddValues(const LogCall& call, WandBItems* items) {
     std::string key = RepairUtf8(name);
     if (OwnKeys().count(key) > 0) {
       renamed.push_back(key);
-      key.insert(0, "_");
+      key = absl::StrCat("_", key);
     }
     if (value.value_case() == accel::v1::MetricValue::VALUE_NOT_SET) continue;
     Remove(key, items);
