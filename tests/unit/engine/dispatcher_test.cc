@@ -7,7 +7,7 @@
 
 #include "core/engine/data/loader.h"
 #include "core/engine/data/share_description.h"
-#include "core/engine/loop/failure.h"
+#include "core/engine/loop/training.h"
 #include "tests/unit/engine/ranks.h"
 
 namespace accel::engine {
