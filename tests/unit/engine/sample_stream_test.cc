@@ -82,7 +82,7 @@ TEST_F(SampleStreamTest, ErrorsNameTheirPlaceInTheFile) {
   spec_.set_file(Write("t.csv", "1,1\n2,2\n\n3,x\n"));
   auto stream = Open();
   EXPECT_TRUE(stream->Read(2).ok());
-  ExpectMalformed(stream->Read(2).status(), "row 4, column 2");
+  ExpectMalformed(stream->Read(2).status(), "row 4 column 2");
 
   spec_.set_file(Write("t.csv", "1,1\n2,2\n3e38,3\n"));
   spec_.mutable_normalization()->set_scale(1000);
