@@ -37,8 +37,8 @@ struct LoaderOptions {
 };
 
 // torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
-// iteration over it begins, with or without workers, and on every rank, also where rank 0 alone
-// reads; what is drawn after it depends on that. The loop calls it in the same places.
+// iteration over it begins, with or without workers, and on the ranks too that accelerate's
+// dispatcher serves; what is drawn after it depends on that. The loop calls it in the same places.
 void DrawLoaderSeed();
 
 // The batches of one rank, as a prepared torch DataLoader yields them. Its position is (epoch,

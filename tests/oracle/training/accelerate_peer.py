@@ -126,7 +126,9 @@ def torch_schedule(name, options, optimizer, total):
         options = {"max_lr": optimizer.defaults["lr"], "total_steps": total, **options}
         return scheduler.OneCycleLR(optimizer, **options)
     if name == "reduce_on_plateau":
-        options = {key: value for key, value in options.items() if key != "metric"}
+        options = dict(options)
+        mode = "max" if options.pop("metric", "eval/loss") == "eval/accuracy" else "min"
+        options = {"mode": mode, **options}
         return scheduler.ReduceLROnPlateau(optimizer, **options)
     kinds = {"step": scheduler.StepLR, "multi_step": scheduler.MultiStepLR, "exponential": scheduler.ExponentialLR}
     return kinds[name](optimizer, **options) if name in kinds else None
@@ -169,7 +171,9 @@ def evaluate(model, loader, spec, accelerator):
     outputs, targets = [], []
     with torch.no_grad():
         for features, target in loader:
-            output, target = accelerator.gather_for_metrics((model(features), target))
+            # Without even_batches a rank's last batch may be shorter; what pads it lies behind all samples.
+            padded = accelerator.pad_across_processes((model(features), target))
+            output, target = accelerator.gather_for_metrics(padded)
             outputs.append(output)
             targets.append(target)
     model.train()
@@ -181,9 +185,22 @@ def evaluate(model, loader, spec, accelerator):
     return metrics
 
 
-def grad_norm(model):
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    return nn.utils.get_total_norm(gradients).item()
+def clip_gradients(run, result):
+    """Clips as the job asks; notes the norm before where the job has it."""
+    accelerator, model, loop = run.accelerator, run.model, run.spec["loop"]
+    clipping = loop.get("clipping", {})
+    if "max_norm" in clipping:
+        result["norms"].append(accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"]).item())
+        return
+    clip_value = accelerator.clip_grad_value_
+    if loop.get("log_grad_norm"):
+        # At most once a step, so that Accelerate's function is not to do it again.
+        accelerator.unscale_gradients()
+        clip_value = nn.utils.clip_grad_value_
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        result["norms"].append(nn.utils.get_total_norm(gradients).item())
+    if "max_value" in clipping:
+        clip_value(model.parameters(), clipping["max_value"])
 
 
 def ddp_handler(options):
@@ -353,6 +370,7 @@ def prepare(job):
         evaluation=evaluation,
         adjust=adjust,
         num_steps=count,
+        each=accumulation.get("sync_each_batch", False),
     )
 
 
@@ -363,13 +381,25 @@ def save(run, result, out):
         save_file(run.accelerator.unwrap_model(run.model).state_dict(), out / "model.safetensors")
 
 
+def optimizer_step(run, result):
+    """The step, and what the scaler, where there is one, made of it."""
+    run.optimizer.step()
+    scaler = run.accelerator.scaler
+    if scaler is None or not run.accelerator.sync_gradients:
+        return
+    run.optimizer._is_overflow = scaler.overflowed
+    if scaler.is_enabled():
+        result["scales"].append(scaler.get_scale())
+        result["skipped"].append(scaler.skipped_steps)
+
+
 def train(job, out):
     run = prepare(job)
     spec, accelerator, model, optimizer, schedule = run.spec, run.accelerator, run.model, run.optimizer, run.schedule
     loop = spec["loop"]
     statistics = CompressionStatistics()
     powerSGD_hook.logger.addHandler(statistics)
-    criterion, clipping = loss_function(spec), loop.get("clipping", {})
+    criterion = loss_function(spec)
     result = {"losses": [], "rates": [], "norms": [], "evaluations": [], "scales": [], "skipped": []}
     plateau = spec.get("schedule", {}).get("reduce_on_plateau")
     metric = plateau.get("metric", "eval/loss") if plateau is not None else None
@@ -391,21 +421,10 @@ def train(job, out):
                     accelerator.backward(loss)
                     group.append(loss.item())
                 if accelerator.sync_gradients:
-                    if "max_norm" in clipping:
-                        norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
-                        result["norms"].append(norm.item())
-                    elif loop.get("log_grad_norm"):
-                        result["norms"].append(grad_norm(model))
-                    if "max_value" in clipping:
-                        accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
+                    clip_gradients(run, result)
                     result["rates"].append(schedule.get_last_lr()[0])
                 if "lbfgs" not in spec["optimizer"]:
-                    optimizer.step()
-                if accelerator.scaler is not None and accelerator.sync_gradients:
-                    optimizer._is_overflow = accelerator.scaler.overflowed
-                    if accelerator.scaler.is_enabled():
-                        result["scales"].append(accelerator.scaler.get_scale())
-                        result["skipped"].append(accelerator.scaler.skipped_steps)
+                    optimizer_step(run, result)
                 for _ in [] if plateau is not None else group if run.adjust and accelerator.sync_gradients else [None]:
                     schedule.step()
                 optimizer.zero_grad()

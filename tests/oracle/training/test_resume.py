@@ -3,7 +3,7 @@
 import pytest
 import worker_harness
 from safetensors.torch import load_file
-from test_against_accelerate import CONVNET, PICTURES, gpt_job, job, make_data, mlp
+from test_against_accelerate import CONVNET, MASKED, PICTURES, gpt_job, job, make_data, mlp
 
 LOCAL_BUFFERS = {"ddp_kwargs": {"broadcast_buffers": False}}
 
@@ -72,6 +72,31 @@ RUNS = {
         },
         3,
     ),
+    "items_accumulation": (
+        {
+            **job(mlp(0.1), {"adamw": {"lr": 0.01}}, epochs=5, data=MASKED),
+            "loss": {"cross_entropy": {}, "averaging": "items"},
+        },
+        {"gradient_accumulation_plugin": {"num_steps": 3}},
+        2,
+    ),
+    # The checkpoint lies in the middle of a period.
+    "local_sgd_three_ranks": (
+        job(CONVNET, {"adam": {"lr": 0.01}}, epochs=4, data=PICTURES, local_sgd_steps=3),
+        {},
+        3,
+    ),
+    "early_end_and_plateau": (
+        job(
+            mlp(),
+            {"sgd": {"lr": 0.05, "momentum": 0.5}},
+            epochs=40,
+            schedule={"reduce_on_plateau": {"metric": "train/loss", "patience": 0, "threshold": 0.1}},
+            early_stopping=[{"metric": "train/loss", "patience": 12}],
+        ),
+        {},
+        2,
+    ),
     "batched_power_sgd": (
         job(CONVNET, {"adamw": {"lr": 0.01}}, data=PICTURES),
         {"ddp_kwargs": {"comm_hook": "batched_power_sgd", "comm_state_option": {"start_powerSGD_iter": 2}}},
@@ -96,6 +121,7 @@ def test_resumed_run_is_exact(name, tmp_path):
     )
     assert worker_harness.finished(resumed) == "yes"
     for before, after in zip(whole, resumed):
+        assert after.of("finished") == before.of("finished")
         assert after.losses() == before.losses()[saved[1].step :]
     assert [dict(m.values) for m in resumed[0].of("metrics")] == [
         dict(m.values) for m in whole[0].of("metrics") if m.step > saved[1].step
