@@ -39,7 +39,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"{mixed_precision: bf16, emulate_fp16: true}", "emulate_fp16",
                 "only allowed with mixed_precision \"fp16\""},
         Refusal{"scaler_kwargs: {init_scale: 0}", "scaler_kwargs.init_scale",
-                "0 is not allowed; allowed: above 0"},
+                "0 is not allowed; allowed: 1.4013e-45 to 3.40282e+38"},
+        Refusal{"scaler_kwargs: {init_scale: 1.0e+39}", "scaler_kwargs.init_scale",
+                "1e+39 is not allowed; allowed: 1.4013e-45 to 3.40282e+38"},
         Refusal{"scaler_kwargs: {init_scale: .inf}", "scaler_kwargs.init_scale", "finite"},
         Refusal{"scaler_kwargs: {init_scale: .nan}", "scaler_kwargs.init_scale", "finite"},
         Refusal{"scaler_kwargs: {growth_factor: 1}", "scaler_kwargs.growth_factor",
@@ -263,7 +265,7 @@ TEST(ValidateAcceleratorTest, AcceptsTheEdges) {
            "{gradient_accumulation_plugin: {num_steps: 1}, ddp_kwargs: {static_graph: true}}",
            "mixed_precision: fp8",
            "scaler_kwargs: {growth_factor: 1.0000001, backoff_factor: 0.9999999, "
-           "growth_interval: 1, init_scale: 1.0e-30}",
+           "growth_interval: 1, init_scale: 1.0e-44}",
            "ddp_kwargs: {dim: 0, bucket_cap_mb: 1, comm_hook: bf16, comm_wrapper: bf16}",
            "ddp_kwargs: {comm_hook: power_sgd, comm_wrapper: fp16, comm_state_option: "
            "{start_powerSGD_iter: 2}}",

@@ -380,6 +380,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"{optimizer: {lbfgs: {}}, accelerator: {mixed_precision: fp16, "
                 "emulate_fp16: true}}",
                 "accelerator.mixed_precision", "fp16 with scaler_kwargs.enabled false"},
+        Refusal{"{loop: {local_sgd_steps: 2}, accelerator: {mixed_precision: fp16, "
+                "emulate_fp16: true}}",
+                "loop.local_sgd_steps", "not allowed with accelerator.mixed_precision \"fp16\""},
         Refusal{"loop: {num_epochs: 0}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {num_epochs: 1000001}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {max_steps: 0}", "loop.max_steps", "at least 1"},
@@ -397,12 +400,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Averaging, RefusedJob,
-    testing::Values(
-        Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
-                "num_steps, micro_batches, items"},
-        Refusal{"{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
-                "{num_steps: 2, sync_with_dataloader: false}}}",
-                "loss.averaging", "sync_with_dataloader false"}));
+    testing::Values(Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
+                            "num_steps, micro_batches, items"},
+                    Refusal{
+                        "{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
+                        "{num_steps: 2, sync_with_dataloader: false}}}",
+                        "loss.averaging", "sync_with_dataloader false"}));
 
 INSTANTIATE_TEST_SUITE_P(
     EarlyStopping, RefusedJob,

@@ -82,6 +82,31 @@ TEST_F(ResumeTest, ResumedRunWithStepsOverEpochsEqualsTheUninterruptedOne) {
   ExpectResumesEqualTheUninterruptedRun();
 }
 
+TEST_F(ResumeTest, ResumedRunWithAScaledLossEqualsTheUninterruptedOne) {
+  ScaleLoss(start_.mutable_resolved_accelerator());
+  ExpectResumesEqualTheUninterruptedRun();
+}
+
+TEST_F(ResumeTest, ResumedRunWithAMetricsScheduleEqualsTheUninterruptedOne) {
+  for (const char* metric : {"train/loss", "eval/loss"}) {
+    SCOPED_TRACE(metric);
+    fs::remove_all(folder_ / "checkpoints");
+    auto* plateau = start_.mutable_spec()->mutable_schedule()->mutable_reduce_on_plateau();
+    plateau->set_metric(metric);
+    plateau->set_patience(0);
+    plateau->set_threshold(0.5);
+    ExpectResumesEqualTheUninterruptedRun();
+  }
+}
+
+TEST_F(ResumeTest, ResumedRunOfLbfgsEqualsTheUninterruptedOne) {
+  auto* lbfgs = start_.mutable_spec()->mutable_optimizer()->mutable_lbfgs();
+  lbfgs->set_max_iter(3);
+  lbfgs->set_history_size(2);
+  lbfgs->set_line_search_fn("strong_wolfe");
+  ExpectResumesEqualTheUninterruptedRun();
+}
+
 TEST_F(ResumeTest, ResumedStreamEqualsTheUninterruptedOne) {
   Stream(/*shuffle_buffer=*/7);
   ExpectResumesEqualTheUninterruptedRun();

@@ -170,6 +170,17 @@ class TrainingTest : public ::testing::Test {
   StartAttempt start_;
 };
 
+// Gradients overflow in the first steps, and again whenever the scale has grown.
+inline void ScaleLoss(accel::v1::AcceleratorConfig* config) {
+  config->set_mixed_precision("fp16");
+  auto* scaler = config->mutable_scaler_kwargs();
+  scaler->set_init_scale(1 << 24);
+  scaler->set_growth_factor(2);
+  scaler->set_backoff_factor(0.5);
+  scaler->set_growth_interval(2);
+  scaler->set_enabled(true);
+}
+
 inline void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {

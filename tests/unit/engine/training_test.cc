@@ -18,6 +18,7 @@
 namespace accel::engine {
 namespace {
 
+using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -159,6 +160,63 @@ TEST_F(TrainingTest, JobShorterThanAnAccumulatedStepIsRefused) {
   const absl::Status status = Fail(start_);
   EXPECT_EQ(CauseOf(status), Failure::JOB);
   EXPECT_THAT(status.message(), HasSubstr("num_steps is 16, the job has 15 batches"));
+}
+
+// JSON has neither NaN nor infinity.
+TEST_F(TrainingTest, MetricsScheduleGoesOnFromALossThatIsNoNumber) {
+  start_.mutable_spec()->mutable_data()->mutable_train()->mutable_normalization()->set_scale(1e38);
+  start_.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_lr(1);
+  auto* plateau = start_.mutable_spec()->mutable_schedule()->mutable_reduce_on_plateau();
+  plateau->set_metric("train/loss");
+  plateau->set_patience(0);
+  start_.mutable_spec()->mutable_loop()->set_max_steps(7);
+  Reports first;
+  Run(start_, &first);
+  start_.mutable_spec()->mutable_loop()->set_max_steps(12);
+  start_.set_resume_dir(folder_ / "checkpoints" / "0");
+  start_.set_next_checkpoint(1);
+  Reports second;
+  EXPECT_EQ(Run(start_, &second).step(), 12);
+  std::vector<double> rates;
+  for (const auto& report : second.all) {
+    if (report.has_step()) rates.push_back(report.step().learning_rate());
+  }
+  EXPECT_THAT(rates, ElementsAre(DoubleEq(0.1), DoubleEq(0.1), DoubleEq(0.1), DoubleEq(0.01),
+                                 DoubleEq(0.01)));
+}
+
+TEST_F(TrainingTest, SkippedStepsAreReportedAndNotTheSchedules) {
+  ScaleLoss(start_.mutable_resolved_accelerator());
+  start_.mutable_resolved_accelerator()->set_step_scheduler_with_optimizer(true);
+  start_.mutable_spec()->mutable_schedule()->mutable_step()->set_step_size(1);
+  Reports reports;
+  Run(start_, &reports);
+  int64_t skipped = 0;
+  double rate = 0.05;
+  for (const auto& report : reports.all) {
+    if (!report.has_step()) continue;
+    const auto& step = report.step();
+    EXPECT_DOUBLE_EQ(step.learning_rate(), rate);
+    skipped += step.loss_scaling().step_was_skipped() ? 1 : 0;
+    EXPECT_EQ(step.loss_scaling().skipped_steps(), skipped);
+    if (!step.loss_scaling().step_was_skipped()) rate *= 0.1;
+  }
+  EXPECT_GT(skipped, 2);
+  EXPECT_LT(skipped, 12);
+}
+
+TEST_F(TrainingTest, WeightsToStartFromInFloat16TrainInFloat32) {
+  Reports reports;
+  Run(start_, &reports);
+  NamedTensors half = Weights("0");
+  for (auto& [name, tensor] : half) tensor = tensor.to(at::kHalf);
+  ASSERT_TRUE(WriteSafetensors(folder_ / "half.safetensors", half).ok());
+  fs::remove_all(folder_ / "checkpoints");
+  ScaleLoss(start_.mutable_resolved_accelerator());
+  start_.mutable_spec()->mutable_model()->set_init_from("data/half.safetensors");
+  Reports scaled;
+  Run(start_, &scaled);
+  for (const auto& [name, tensor] : Weights("0")) EXPECT_EQ(tensor.scalar_type(), at::kFloat);
 }
 
 TEST_F(TrainingTest, PeriodicCheckpointsAndTheirLimit) {
