@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "init_process_group_kwargs.init_method", "none beginning with \".\""},
         Refusal{"init_process_group_kwargs: {init_method: 'http://a'}",
                 "init_process_group_kwargs.init_method",
-                "allowed: env://, tcp://host:port, file:///path"},
+                "allowed: env://, tcp://host:port with an IP address or localhost, file:///path"},
         Refusal{"init_process_group_kwargs: {init_method: 'tcp://host'}",
                 "init_process_group_kwargs.init_method", "tcp://host:port"},
         Refusal{"init_process_group_kwargs: {init_method: 'tcp://host:70000'}",

@@ -470,9 +470,19 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"tracking: {trackers: [{wandb: {mode: on}}]}", "tracking.trackers[0].wandb.mode",
                 "allowed: online, offline, disabled"},
         Refusal{"tracking: {trackers: [{swanlab: {mode: on}}]}",
-                "tracking.trackers[0].swanlab.mode", "allowed: cloud, local, offline, disabled"},
+                "tracking.trackers[0].swanlab.mode", "allowed: cloud, online, offline, disabled"},
         Refusal{"tracking: {trackers: [{comet_ml: {experiment_key: short}}]}",
                 "tracking.trackers[0].comet_ml.experiment_key", "32 to 50"},
+        Refusal{"tracking: {trackers: [{comet_ml: {start_mode: get}}]}",
+                "tracking.trackers[0].comet_ml.experiment_key", "required with start_mode"},
+        Refusal{"tracking: {trackers: [{swanlab: {id: a/b}}]}", "tracking.trackers[0].swanlab.id",
+                "1 to 64 letters"},
+        Refusal{"tracking: {trackers: [{aim: {run_hash: ABC}}]}",
+                "tracking.trackers[0].aim.run_hash", "24 lower-case hexadecimal digits"},
+        Refusal{"tracking: {trackers: [{aim: {repo: /a/folder}}]}", "tracking.trackers[0].aim.repo",
+                "start with aim://"},
+        Refusal{"tracking: {trackers: [{dvclive: {dir: ../up}}]}",
+                "tracking.trackers[0].dvclive.dir", "not \".\" at the start"},
         Refusal{"tracking: {trackers: [{custom: {}}]}", "tracking.trackers[0].custom.name",
                 "required"}));
 
@@ -545,9 +555,7 @@ TEST_F(JobSpecTest, NeedsOneCudaDeviceForEachRank) {
 
 TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
   for (const auto& [change, feature] :
-       {std::pair("tracking: {trackers: [{wandb: {}}]}", "tracking.trackers[0].wandb"),
-        std::pair("tracking: {trackers: [{tensorboard: {}}, {custom: {name: x}}]}",
-                  "tracking.trackers[1].custom"),
+       {std::pair("accelerator: {mixed_precision: fp8}", "accelerator.mixed_precision=\"fp8\""),
         std::pair("accelerator: {profile_kwargs: {}}", "accelerator.profile_kwargs")}) {
     const absl::Status status = Validate(With(kJob, change));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
@@ -558,7 +566,7 @@ TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
 
 TEST_F(JobSpecTest, WhatIsInvalidComesBeforeWhatIsNotImplemented) {
   const absl::Status status =
-      Validate(With(kJob, "{num_processes: 0, tracking: {trackers: [{wandb: {}}]}}"));
+      Validate(With(kJob, "{num_processes: 0, accelerator: {profile_kwargs: {}}}"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 
