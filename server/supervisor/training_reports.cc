@@ -91,7 +91,8 @@ int64_t TrainingReports::steps_done() const {
 int64_t TrainingReports::StepBegun(int rank) const {
   const Rank& r = ranks_[static_cast<size_t>(rank)];
   if (!r.ready || r.finished.has_value()) return r.step;
-  return std::min(r.step + 1, std::max(total_steps_, r.step));
+  const bool last = total_steps_ > 0 && r.step >= total_steps_;
+  return last ? r.step : r.step + 1;
 }
 
 void TrainingReports::RecordHeld(bool all) {

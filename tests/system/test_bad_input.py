@@ -46,6 +46,16 @@ CASES = {
     "local sgd with a hook": ({"loop.local_sgd_steps": 4, "accelerator.ddp_kwargs": {"comm_hook": "fp16"}},
                               "loop.local_sgd_steps", "no gradient is communicated"),
     "averaging": ({"loss.averaging": "tokens"}, "loss.averaging", "num_steps, micro_batches, items"),
+    "stream without an end": ({"data.split": None, "data.streaming": {}, "schedule": {"linear": {}}},
+                              "schedule.linear.total_steps", "length of the job is not known"),
+    "shuffled stream": ({"data.split": None, "data.streaming": {}, "data.shuffle": True}, "data.shuffle",
+                        "shuffle_buffer"),
+    "split stream": ({"data.streaming": {}}, "data.split", "not allowed with streaming"),
+    "pinned memory on cpu": ({"data.pin_memory": True}, "data.pin_memory", "CPU"),
+    "prefetch without workers": ({"data.prefetch_factor": 4}, "data.prefetch_factor", "num_workers"),
+    "size of shards": ({"loop.max_shard_size": "10 boxes"}, "loop.max_shard_size", "MiB"),
+    "initial weights": ({"model.init_from": "data/blobs.csv/model"}, "model.init_from", "blobs.csv"),
+    "initial weights elsewhere": ({"model.init_from": "data/../model"}, "model.init_from", ".."),
     "no secret for a tracker": ({"tracking": {"trackers": [{"wandb": {}}]}}, "tracking.trackers[0].wandb",
                                 "WANDB_API_KEY"),
 }
@@ -58,7 +68,10 @@ def changed(spec, changes):
         target = spec
         for parent in parents:
             target = target.setdefault(parent, {})
-        target[last] = value
+        if value is None:
+            del target[last]
+        else:
+            target[last] = value
     return spec
 
 
@@ -87,7 +100,6 @@ def test_not_implemented_is_named(daemon):
     for changes, feature in (
         ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
         ({"accelerator.profile_kwargs": {}}, "accelerator.profile_kwargs"),
-        ({"accelerator.ao_recipe_kwargs": {}}, "accelerator.ao_recipe_kwargs"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr

@@ -6,6 +6,7 @@ second, the time of the first step, the highest resident memory) and, on rank 0,
 """
 
 import functools
+import itertools
 import json
 import logging
 import math
@@ -15,6 +16,7 @@ import sys
 import time
 import types
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
@@ -33,6 +35,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import reference_models  # noqa: E402
+from streams import Stream  # noqa: E402
 
 
 def build_model(spec, data):
@@ -51,6 +54,9 @@ def load_dataset(dataset, folder):
         features = torch.stack([tokens[s : s + length] for s in starts])
         targets = torch.stack([tokens[s + 1 : s + length + 1] for s in starts])
         return TensorDataset(features, targets)
+    if "csv" in dataset:
+        table = torch.from_numpy(np.loadtxt(path, delimiter=",", ndmin=2))
+        return TensorDataset(table[:, :-1].float(), table[:, -1].long())
     tensors = load_file(path)
     features = tensors["features"]
     if "feature_shape" in dataset:
@@ -293,6 +299,19 @@ def correct_power_sgd():
         setattr(powerSGD_hook, name, functools.wraps(hook)(functools.partial(finish_first, hook=hook)))
 
 
+def train_loader(dataset, data, seed):
+    options = {"batch_size": data["batch_size"], "drop_last": data.get("drop_last", False)}
+    if "streaming" in data:
+        return DataLoader(Stream(dataset, data["streaming"].get("shuffle_buffer", 0), seed), **options)
+    order = RandomSampler(dataset, generator=torch.Generator().manual_seed(seed))
+    return DataLoader(dataset, sampler=order if data.get("shuffle", True) else None, **options)
+
+
+def ended(loop, result):
+    """Whether the job's last step is done."""
+    return len(result["losses"]) >= loop.get("max_steps", math.inf)
+
+
 def prepare(job):
     """What a script has after accelerator.prepare."""
     spec, config, folder = job["spec"], job.get("accelerator", {}), pathlib.Path(job["data"])
@@ -319,19 +338,15 @@ def prepare(job):
     torch.manual_seed(seed)
     train_data = load_dataset(data["train"], folder)
     model = build_model(spec, train_data)
-    order = RandomSampler(train_data, generator=torch.Generator().manual_seed(data_seed))
-    loader = DataLoader(
-        train_data,
-        batch_size=data["batch_size"],
-        sampler=order if data.get("shuffle", True) else None,
-        drop_last=data.get("drop_last", False),
-    )
+    loader = train_loader(train_data, data, data_seed)
     optimizer = build_optimizer(spec, model)
     optimizer, prepared_loader = accelerator.prepare(optimizer, loader)
     # Accelerate does nothing with adjust_scheduler; what it is documented to do is done below.
     adjust = count > 1 and accumulation.get("adjust_scheduler", True) and with_optimizer
-    batches = len(prepared_loader)
-    if adjust or not with_optimizer:
+    batches = None if "streaming" in data else len(prepared_loader)
+    if batches is None:
+        job_steps = loop.get("max_steps", 0) * (count if adjust or not with_optimizer else 1)
+    elif adjust or not with_optimizer:
         job_steps = batches * loop["num_epochs"]
     elif accumulation.get("sync_with_dataloader", True):
         job_steps = math.ceil(batches / count) * loop["num_epochs"]
@@ -392,7 +407,9 @@ def train(job, out):
     start = time.perf_counter()
     training_seconds = 0.0
     group = []
-    for _ in range(loop["num_epochs"]):
+    for _ in range(loop["num_epochs"]) if "num_epochs" in loop else itertools.count():
+        if ended(loop, result):
+            break
         start = time.perf_counter()
         epoch_losses = []
         for features, target in run.loader:
@@ -418,6 +435,8 @@ def train(job, out):
                         epoch_losses.append(accelerator.reduce(mean, reduction="mean").item())
                     result.setdefault("first_step_time", time.time())
                     group = []
+            if ended(loop, result):
+                break
         training_seconds += time.perf_counter() - start
         if run.evaluation is not None:
             result["evaluations"].append(evaluate(model, run.evaluation, spec, accelerator))

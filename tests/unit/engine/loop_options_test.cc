@@ -41,26 +41,6 @@ class LoopOptionsTest : public TrainingTest {
     spec()->mutable_model()->set_init_from("data/init.safetensors");
   }
 
-  // Runs as `world_size` ranks, one thread each.
-  std::vector<absl::StatusOr<Finished>> RunRanks(int world_size, std::vector<Reports>* reports,
-                                                 ScriptedGate::Script script = {}) {
-    auto starts = MakeStarts(world_size);
-    std::vector<absl::StatusOr<Finished>> results(static_cast<size_t>(world_size));
-    reports->assign(static_cast<size_t>(world_size), Reports());
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < world_size; ++rank) {
-      StartAttempt full = start_;
-      full.MergeFrom(starts[rank]);
-      starts[rank] = full;
-      threads.emplace_back([&, rank] {
-        ScriptedGate gate(script);
-        results[rank] = RunTraining(starts[rank], gate, (*reports)[rank]);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return results;
-  }
-
   accel::v1::EarlyStopping* Condition(const std::string& metric) {
     auto* condition = spec()->mutable_loop()->add_early_stopping();
     condition->set_metric(metric);
@@ -68,11 +48,6 @@ class LoopOptionsTest : public TrainingTest {
   }
 
   accel::v1::JobSpec* spec() { return start_.mutable_spec(); }
-
-  void ResumeFrom(const std::string& checkpoint, int64_t next) {
-    start_.set_resume_dir(folder_ / "checkpoints" / checkpoint);
-    start_.set_next_checkpoint(next);
-  }
 };
 
 TEST_F(LoopOptionsTest, ShortStepIsDividedByItsOwnBatches) {
