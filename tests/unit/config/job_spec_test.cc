@@ -542,9 +542,8 @@ TEST_F(JobSpecTest, NeedsOneCudaDeviceForEachRank) {
 
 TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
   for (const auto& [change, feature] :
-       {std::pair("tracking: {trackers: [{wandb: {}}]}", "tracking.trackers[0].wandb"),
-        std::pair("tracking: {trackers: [{tensorboard: {}}, {custom: {name: x}}]}",
-                  "tracking.trackers[1].custom"),
+       {std::pair("tracking: {trackers: [{tensorboard: {}}, {aim: {}}]}",
+                  "tracking.trackers[1].aim"),
         std::pair("accelerator: {profile_kwargs: {}}", "accelerator.profile_kwargs")}) {
     const absl::Status status = Validate(With(kJob, change));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
@@ -555,7 +554,7 @@ TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
 
 TEST_F(JobSpecTest, WhatIsInvalidComesBeforeWhatIsNotImplemented) {
   const absl::Status status =
-      Validate(With(kJob, "{num_processes: 0, tracking: {trackers: [{wandb: {}}]}}"));
+      Validate(With(kJob, "{num_processes: 0, tracking: {trackers: [{aim: {}}]}}"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 
