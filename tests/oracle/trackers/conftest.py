@@ -22,6 +22,7 @@ _spec = importlib.util.spec_from_file_location("system_conftest", ROOT / "tests"
 system = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(system)
 data_root = system.data_root
+api = system.api
 
 
 def read(*arguments):
