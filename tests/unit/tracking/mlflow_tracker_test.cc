@@ -116,7 +116,8 @@ TEST_F(MLflowTrackerTest, NumbersWordsMapsAndOddKeys) {
   call.values["/p//q\n#..\xff"].set_number(4);
   ASSERT_TRUE(tracker->Log({call}).ok());
   std::map<std::string, json> metrics;
-  for (const json& metric : server_.Bodies("log-batch").at(0)["metrics"]) {
+  const json batch = server_.Bodies("log-batch").at(0);
+  for (const json& metric : batch["metrics"]) {
     EXPECT_EQ(metric["step"], 2);
     EXPECT_EQ(metric["timestamp"], 1700000103000);
     metrics[metric["key"]] = metric["value"];

@@ -64,7 +64,9 @@ struct Script {
 class FakeTracker final : public Tracker {
  public:
   explicit FakeTracker(Script* script) : script_(script) {}
-  ~FakeTracker() override { script_->destroyed.Notify(); }
+  ~FakeTracker() override {
+    if (!script_->destroyed.HasBeenNotified()) script_->destroyed.Notify();
+  }
 
   absl::string_view name() const override { return "fake"; }
   bool requires_logging_directory() const override { return false; }
