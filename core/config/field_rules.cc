@@ -281,7 +281,12 @@ const std::vector<FieldRule>& FieldRules() {
       Names({"online", "offline", "disabled"}, "WandBTracker.mode"),
       Names({"sqlite", "inbox"}, "TrackioTracker.storage"),
       Names({"create", "get", "get_or_create"}, "CometMLTracker.start_mode"),
-      Names({"cloud", "local", "offline", "disabled"}, "SwanLabTracker.mode"),
+      Names({"cloud", "online", "offline", "disabled"}, "SwanLabTracker.mode"),
+      MaxBytes(25, "SwanLabTracker.workspace"),
+      MaxBytes(512, "SwanLabTracker.experiment_name"),
+      MaxBytes(1024, "SwanLabTracker.description"),
+      Count(0, 30, "SwanLabTracker.tags"),
+      MaxBytes(128, "DVCLiveTracker.dir"),
       Required("CustomTracker.name"),
   };
   return *rules;

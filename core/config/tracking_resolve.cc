@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "core/base/flag_text.h"
 #include "core/config/field_rules.h"
 #include "nlohmann/json.hpp"
 
@@ -67,25 +68,46 @@ std::string WhyUnavailable(const TrackerSpec& spec, const TrackerNode& node) {
                "node's MLFLOW_TRACKING_URI";
       }
       const std::string nested = Setting(node, "", "MLFLOW_NESTED_RUN");
-      if (bool on = false;
-          absl::SimpleAtob(nested, &on) && on && spec.mlflow().parent_run_id().empty()) {
+      if (FlagOr(nested, false) && spec.mlflow().parent_run_id().empty()) {
         return "the node's MLFLOW_NESTED_RUN makes every run a child: it needs nested_run and "
                "parent_run_id";
       }
       if (Setting(node, spec.mlflow().username(), "MLFLOW_TRACKING_USERNAME").empty()) return "";
       return MissingSecret(node, spec.mlflow().password_secret(), "MLFLOW_TRACKING_PASSWORD");
     }
+    case TrackerSpec::kCometMl: {
+      const accel::v1::CometMLTracker& comet = spec.comet_ml();
+      const bool online = comet.has_online()
+                              ? comet.online()
+                              : FlagOr(Setting(node, "", "COMET_START_ONLINE"), true);
+      return online ? MissingSecret(node, comet.api_key_secret(), "COMET_API_KEY") : "";
+    }
+    case TrackerSpec::kClearml: {
+      const accel::v1::ClearMLTracker& clearml = spec.clearml();
+      const bool offline = clearml.has_offline()
+                               ? clearml.offline()
+                               : FlagOr(Setting(node, "", "CLEARML_OFFLINE_MODE"), false);
+      const bool has_pair = clearml.api_keys_secret().empty() &&
+                            node.secret_names.count("CLEARML_API_ACCESS_KEY") > 0 &&
+                            node.secret_names.count("CLEARML_API_SECRET_KEY") > 0;
+      if (offline || has_pair) return "";
+      return MissingSecret(node, clearml.api_keys_secret(), "CLEARML_API_KEYS");
+    }
+    case TrackerSpec::kSwanlab: {
+      const std::string mode = Setting(node, spec.swanlab().mode(), "SWANLAB_MODE");
+      if (mode == "offline" || mode == "disabled") return "";
+      return MissingSecret(node, spec.swanlab().api_key_secret(), "SWANLAB_API_KEY");
+    }
+    case TrackerSpec::kAim:
+      if (!Setting(node, spec.aim().repo(), "AIM_REPO").empty()) return "";
+      return "it needs the address of an aim server, aim://host:port, in repo or in the node's "
+             "AIM_REPO";
     case TrackerSpec::kCustom:
       if (node.custom.count(spec.custom().name()) > 0) return "";
       return absl::StrCat("no tracker \"", spec.custom().name(), "\" is registered on this node");
     default:
       return "";
   }
-}
-
-bool IsImplemented(const TrackerSpec& spec) {
-  return spec.has_tensorboard() || spec.has_wandb() || spec.has_mlflow() || spec.has_trackio() ||
-         spec.has_custom();
 }
 
 // A secret of the node goes only where the operator lets it go: a job could name any address.
@@ -126,6 +148,20 @@ void CheckAddresses(const TrackerSpec& spec, const std::string& path, const Trac
   CheckAddress(trackio.server_url(), "TRACKIO_SERVER_URL", "",
                Or(trackio.write_token_secret(), "TRACKIO_WRITE_TOKEN"),
                FieldPath(path, "trackio.server_url"), node, violations);
+  const accel::v1::CometMLTracker& comet = spec.comet_ml();
+  CheckAddress(comet.base_url(), "COMET_URL_OVERRIDE", "https://www.comet.com/clientlib",
+               Or(comet.api_key_secret(), "COMET_API_KEY"), FieldPath(path, "comet_ml.base_url"),
+               node, violations);
+  const accel::v1::ClearMLTracker& clearml = spec.clearml();
+  const bool has_keys = node.secret_names.count(Or(clearml.api_keys_secret(), "CLEARML_API_KEYS"));
+  CheckAddress(
+      clearml.api_host(), "CLEARML_API_HOST", "https://api.clear.ml",
+      has_keys ? Or(clearml.api_keys_secret(), "CLEARML_API_KEYS") : "CLEARML_API_SECRET_KEY",
+      FieldPath(path, "clearml.api_host"), node, violations);
+  const accel::v1::SwanLabTracker& swanlab = spec.swanlab();
+  CheckAddress(swanlab.api_host(), "SWANLAB_API_HOST", "https://api.swanlab.cn",
+               Or(swanlab.api_key_secret(), "SWANLAB_API_KEY"), FieldPath(path, "swanlab.api_host"),
+               node, violations);
 }
 
 class Resolver {
@@ -157,8 +193,7 @@ class Resolver {
       violations_->Add(field, NotAllowed(Quoted(name), absl::StrJoin(known, ", ")));
       return;
     }
-    std::string why = WhyUnavailable(spec, node_);
-    if (!IsImplemented(spec)) why = "it is not implemented yet";
+    const std::string why = WhyUnavailable(spec, node_);
     if (why.empty()) return Add(spec);
     result_.warnings.push_back(absl::StrCat(field, ": ", name, " is left out: ", why));
   }
@@ -230,22 +265,37 @@ absl::Status CheckCustomTrackerName(const std::string& name) {
 }
 
 const std::set<std::string>& TrackerVariables() {
-  static const auto* const variables = new std::set<std::string>{"WANDB_BASE_URL",
+  static const auto* const variables = new std::set<std::string>{"AIM_REPO",
+                                                                 "CLEARML_API_HOST",
+                                                                 "CLEARML_OFFLINE_MODE",
+                                                                 "CLEARML_PROJECT",
+                                                                 "CLEARML_TASK",
+                                                                 "COMET_START_EXPERIMENT_NAME",
+                                                                 "COMET_START_EXPERIMENT_TAGS",
+                                                                 "COMET_START_MODE",
+                                                                 "COMET_START_ONLINE",
+                                                                 "COMET_URL_OVERRIDE",
+                                                                 "COMET_WORKSPACE",
+                                                                 "MLFLOW_EXPERIMENT_NAME",
+                                                                 "MLFLOW_NESTED_RUN",
+                                                                 "MLFLOW_RUN_ID",
+                                                                 "MLFLOW_TAGS",
+                                                                 "MLFLOW_TRACKING_URI",
+                                                                 "MLFLOW_TRACKING_USERNAME",
+                                                                 "MLFLOW_WORKSPACE",
+                                                                 "SWANLAB_API_HOST",
+                                                                 "SWANLAB_EXP_NAME",
+                                                                 "SWANLAB_MODE",
+                                                                 "SWANLAB_WORKSPACE",
+                                                                 "TRACKIO_SERVER_URL",
+                                                                 "WANDB_BASE_URL",
                                                                  "WANDB_ENTITY",
                                                                  "WANDB_JOB_TYPE",
                                                                  "WANDB_MODE",
                                                                  "WANDB_NAME",
                                                                  "WANDB_NOTES",
                                                                  "WANDB_RUN_GROUP",
-                                                                 "WANDB_TAGS",
-                                                                 "MLFLOW_EXPERIMENT_NAME",
-                                                                 "MLFLOW_RUN_ID",
-                                                                 "MLFLOW_NESTED_RUN",
-                                                                 "MLFLOW_TAGS",
-                                                                 "MLFLOW_TRACKING_URI",
-                                                                 "MLFLOW_TRACKING_USERNAME",
-                                                                 "MLFLOW_WORKSPACE",
-                                                                 "TRACKIO_SERVER_URL"};
+                                                                 "WANDB_TAGS"};
   return *variables;
 }
 
@@ -262,8 +312,10 @@ absl::Status CheckTrackerVariable(const std::string& name, const std::string& va
   static const auto* const modes =
       new std::set<std::string>{"online", "run", "offline", "dryrun", "disabled"};
   if (name == "WANDB_MODE" && modes->count(value) == 0) return wrong("online, offline, disabled");
+  const bool is_flag =
+      name == "MLFLOW_NESTED_RUN" || name == "CLEARML_OFFLINE_MODE" || name == "COMET_START_ONLINE";
   bool flag = false;
-  if (name == "MLFLOW_NESTED_RUN" && !absl::SimpleAtob(value, &flag)) return wrong("true, false");
+  if (is_flag && !absl::SimpleAtob(value, &flag)) return wrong("true, false");
   if (name == "MLFLOW_TAGS" && !nlohmann::json::parse(value, nullptr, false).is_object()) {
     return wrong("a JSON object");
   }

@@ -40,14 +40,46 @@ bool IsRunId(absl::string_view id) {
   });
 }
 
-bool IsImplemented(const TrackerSpec& tracker) {
-  return tracker.has_tensorboard() || tracker.has_wandb() || tracker.has_mlflow() ||
-         tracker.has_trackio() || tracker.has_custom();
+// 24 lower-case hexadecimal digits.
+bool IsAimHash(absl::string_view hash) {
+  return hash.size() == 24 && std::all_of(hash.begin(), hash.end(), [](char c) {
+           return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f');
+         });
+}
+
+bool IsAimRepo(absl::string_view repo) {
+  return absl::StartsWith(repo, "aim://") || absl::StartsWith(repo, "http://") ||
+         absl::StartsWith(repo, "https://");
 }
 
 // The name of the member that is set, as it stands in a job file.
 std::string KindOf(const TrackerSpec& tracker) {
   return TrackerSpec::descriptor()->FindFieldByNumber(tracker.tracker_case())->name();
+}
+
+void CheckComet(const accel::v1::CometMLTracker& comet, const std::string& path,
+                FieldViolations* violations) {
+  if (comet.has_experiment_key() && !IsCometKey(comet.experiment_key())) {
+    violations->Add(FieldPath(path, "experiment_key"),
+                    NotAllowed(Quoted(comet.experiment_key()), "32 to 50 letters and digits"));
+  }
+  if (comet.start_mode() == "get" && !comet.has_experiment_key()) {
+    violations->Add(FieldPath(path, "experiment_key"),
+                    "is required with start_mode \"get\": it says which experiment goes on");
+  }
+}
+
+void CheckAim(const accel::v1::AimTracker& aim, const std::string& path,
+              FieldViolations* violations) {
+  if (aim.has_run_hash() && !IsAimHash(aim.run_hash())) {
+    violations->Add(FieldPath(path, "run_hash"),
+                    NotAllowed(Quoted(aim.run_hash()), "24 lower-case hexadecimal digits"));
+  }
+  if (aim.has_repo() && !IsAimRepo(aim.repo())) {
+    violations->Add(
+        FieldPath(path, "repo"),
+        NotAllowed(Quoted(aim.repo()), "addresses that start with aim://, http:// or https://"));
+  }
 }
 
 void CheckTracker(const TrackerSpec& tracker, const std::string& path,
@@ -56,11 +88,6 @@ void CheckTracker(const TrackerSpec& tracker, const std::string& path,
   if (absl::StrContains(suffix, '/') || absl::StrContains(suffix, '\0')) {
     violations->Add(FieldPath(path, "tensorboard.filename_suffix"),
                     NotAllowed(Quoted(suffix), "texts without \"/\" and NUL bytes"));
-  }
-  if (tracker.comet_ml().has_experiment_key() && !IsCometKey(tracker.comet_ml().experiment_key())) {
-    violations->Add(
-        FieldPath(path, "comet_ml.experiment_key"),
-        NotAllowed(Quoted(tracker.comet_ml().experiment_key()), "32 to 50 letters and digits"));
   }
   const std::string& id = tracker.wandb().id();
   if (tracker.wandb().has_id() && !IsRunId(id)) {
@@ -80,8 +107,19 @@ void CheckTracker(const TrackerSpec& tracker, const std::string& path,
     violations->Add(FieldPath(path, "trackio.storage"),
                     "has no effect with server_url: give one of them");
   }
-  if (!IsImplemented(tracker)) {
-    violations->AddNotImplemented(FieldPath(path, KindOf(tracker)));
+  CheckComet(tracker.comet_ml(), FieldPath(path, "comet_ml"), violations);
+  CheckAim(tracker.aim(), FieldPath(path, "aim"), violations);
+  const accel::v1::SwanLabTracker& swanlab = tracker.swanlab();
+  if (swanlab.has_id() && !IsRunId(swanlab.id())) {
+    violations->Add(FieldPath(path, "swanlab.id"),
+                    NotAllowed(Quoted(swanlab.id()), "1 to 64 letters, digits, \"_\" and \"-\""));
+  }
+  // One name, so that it cannot leave the tracker's folder.
+  const accel::v1::DVCLiveTracker& dvclive = tracker.dvclive();
+  if (dvclive.has_dir() && !IsProject(dvclive.dir())) {
+    violations->Add(FieldPath(path, "dvclive.dir"),
+                    NotAllowed(Quoted(dvclive.dir()),
+                               "letters, digits, \"_\", \"-\" and \".\", not \".\" at the start"));
   }
 }
 

@@ -5,9 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/errors.h"
+#include "core/tracking/aim/aim_tracker.h"
 #include "core/tracking/clearml/make.h"
 #include "core/tracking/comet/make.h"
 #include "core/tracking/custom/custom_tracker.h"
+#include "core/tracking/dvclive/dvclive_tracker.h"
 #include "core/tracking/mlflow/mlflow_tracker.h"
 #include "core/tracking/plugin/plugin_tracker.h"
 #include "core/tracking/swanlab/make.h"
@@ -59,15 +61,15 @@ absl::StatusOr<std::unique_ptr<Tracker>> MakeTracker(const accel::v1::TrackerSpe
       return TrackioTracker::Make(spec.trackio(), context);
     case TrackerSpec::kMlflow:
       return MLflowTracker::Make(spec.mlflow(), context);
+    case TrackerSpec::kAim:
+      return aim::AimTracker::Make(spec.aim(), context);
+    case TrackerSpec::kDvclive:
+      return DVCLiveTracker::Make(spec.dvclive(), context);
     case TrackerSpec::kCustom:
       return MakeCustom(spec.custom(), context);
     default:
       break;
   }
-  const google::protobuf::OneofDescriptor* kinds = spec.GetDescriptor()->FindOneofByName("tracker");
-  const google::protobuf::FieldDescriptor* kind =
-      spec.GetReflection()->GetOneofFieldDescriptor(spec, kinds);
-  if (kind != nullptr) return NotImplemented(absl::StrCat("tracking.trackers.", kind->name()));
   FieldViolations violations;
   violations.Add("tracking.trackers", "holds a tracker of no kind, one of its fields must be set");
   return violations.ToStatus();

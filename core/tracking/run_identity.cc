@@ -2,7 +2,6 @@
 
 #include <openssl/sha.h>
 
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 

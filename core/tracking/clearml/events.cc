@@ -33,8 +33,7 @@ std::pair<std::string, std::string> SeriesOf(const std::string& key) {
 
 }  // namespace
 
-void AddEvents(const LogCall& call, const std::string& task, json* events,
-               Omissions* omissions) {
+void AddEvents(const LogCall& call, const std::string& task, json* events, Omissions* omissions) {
   // The key that gave a series its value in this row.
   std::map<std::pair<std::string, std::string>, std::string> sources;
   for (const auto& [raw_key, value] : call.values) {
@@ -68,8 +67,7 @@ json Configuration(const ConfigMap& values) {
   json config = json::object();
   for (const auto& [key, value] : values) config[RepairUtf8(key)] = ConfigJson(value);
   // JSON is HOCON and reads back the same.
-  return {{"General",
-           {{"name", "General"}, {"type", "dictionary"}, {"value", config.dump()}}}};
+  return {{"General", {{"name", "General"}, {"type", "dictionary"}, {"value", config.dump()}}}};
 }
 
 }  // namespace accel::tracking::clearml

@@ -16,13 +16,15 @@ struct TaskOptions {
   std::string name;
   std::vector<std::string> tags;
   std::string comment;
+  // A system tag that no other job's task has.
+  std::string mark;
 };
 
-// Appends a row's events for `task`, as Accelerate reports them: a number is a scalar whose title is
-// the key without `eval_`, `test_` or `train_` in front and whose series is that word, else `train`
-// (so that `loss` and `train_loss` are one series, of which a step has the later key's value); a row
-// without a step is single values. Texts, maps, and the NaN and infinities that ClearML has no value
-// for are left out.
+// Appends a row's events for `task`, as Accelerate reports them: a number is a scalar whose title
+// is the key without `eval_`, `test_` or `train_` in front and whose series is that word, else
+// `train` (so that `loss` and `train_loss` are one series, of which a step has the later key's
+// value); a row without a step is single values. Texts, maps, and the NaN and infinities that
+// ClearML has no value for are left out.
 void AddEvents(const LogCall& call, const std::string& task, nlohmann::json* events,
                Omissions* omissions);
 

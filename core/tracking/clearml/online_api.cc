@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -80,15 +81,35 @@ absl::StatusOr<std::string> OnlineApi::FindProject(const std::string& name) {
   return StringMember(made, "id");
 }
 
+absl::StatusOr<std::string> OnlineApi::FindTask(const std::string& project,
+                                                const std::string& mark) {
+  ACCEL_ASSIGN_OR_RETURN(
+      const json found,
+      Call("tasks.get_all", {{"project", json::array({project})},
+                             {"system_tags", json::array({mark})},
+                             {"only_fields", json::array({"id", "system_tags"})}}));
+  for (const json& task : found.value("tasks", json::array())) {
+    // A server that does not filter must not make us write into another's task.
+    const json marks = task.is_object() ? task.value("system_tags", json()) : json();
+    if (marks.is_array() && std::find(marks.begin(), marks.end(), mark) != marks.end()) {
+      return StringMember(task, "id");
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<std::string> OnlineApi::CreateTask(const TaskOptions& options) {
   ACCEL_ASSIGN_OR_RETURN(const std::string project, FindProject(RepairUtf8(options.project)));
-  ACCEL_ASSIGN_OR_RETURN(const json made,
-                         Call("tasks.create", {{"name", RepairUtf8(options.name)},
-                                               {"type", "training"},
-                                               {"project", project},
-                                               {"system_tags", {"development"}},
-                                               {"tags", TextList(options.tags)},
-                                               {"comment", RepairUtf8(options.comment)}}));
+  ACCEL_ASSIGN_OR_RETURN(const std::string found, FindTask(project, options.mark));
+  if (!found.empty()) return found;
+  ACCEL_ASSIGN_OR_RETURN(
+      const json made,
+      Call("tasks.create", {{"name", RepairUtf8(options.name)},
+                            {"type", "training"},
+                            {"project", project},
+                            {"system_tags", json::array({"development", options.mark})},
+                            {"tags", TextList(options.tags)},
+                            {"comment", RepairUtf8(options.comment)}}));
   const std::string id = StringMember(made, "id");
   if (id.empty()) return absl::UnavailableError("clearml made a task without an id");
   return id;
@@ -104,9 +125,8 @@ absl::Status OnlineApi::SetConfiguration(const std::string& task, const json& co
 }
 
 absl::StatusOr<std::string> OnlineApi::AddEvents(const json& events, size_t first, size_t last) {
-  ACCEL_ASSIGN_OR_RETURN(const json data,
-                         CallText("events.add_batch", "application/json-lines",
-                                  Lines(events, first, last)));
+  ACCEL_ASSIGN_OR_RETURN(const json data, CallText("events.add_batch", "application/json-lines",
+                                                   Lines(events, first, last)));
   const auto errors = data.find("errors");
   if (errors == data.end() || *errors == 0) return "";
   return absl::StrCat(DumpJson(*errors), " of ", last - first,
@@ -139,14 +159,13 @@ absl::StatusOr<json> OnlineApi::Call(const std::string& action, const json& body
   return CallText(action, "application/json", DumpJson(body));
 }
 
-absl::StatusOr<json> OnlineApi::CallText(const std::string& action,
-                                         absl::string_view content_type,
+absl::StatusOr<json> OnlineApi::CallText(const std::string& action, absl::string_view content_type,
                                          const std::string& body) {
   const auto send = [&] {
-    return ExchangeText(client_.get(), "POST", absl::StrCat(host_, kVersionPath, action),
-                        {absl::StrCat("Authorization: Bearer ", token_), kClientHeader,
-                         WorkerHeader()},
-                        content_type, body);
+    return ExchangeText(
+        client_.get(), "POST", absl::StrCat(host_, kVersionPath, action),
+        {absl::StrCat("Authorization: Bearer ", token_), kClientHeader, WorkerHeader()},
+        content_type, body);
   };
   ACCEL_ASSIGN_OR_RETURN(JsonAnswer answer, send());
   if (answer.response.status == 401) {

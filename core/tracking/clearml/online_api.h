@@ -24,7 +24,7 @@ class OnlineApi {
       : client_(std::move(client)), host_(std::move(host)), api_keys_(std::move(api_keys)) {}
 
   absl::Status Login();
-  // Finds or makes the project and makes a task in it. Returns the task's id.
+  // Finds or makes the project, and in it the task with the options' mark. Returns the task's id.
   absl::StatusOr<std::string> CreateTask(const TaskOptions& options);
   // `again` for one that was started before.
   absl::Status StartTask(const std::string& task, bool again);
@@ -36,10 +36,12 @@ class OnlineApi {
 
  private:
   absl::StatusOr<std::string> FindProject(const std::string& name);
+  // Empty when there is none.
+  absl::StatusOr<std::string> FindTask(const std::string& project, const std::string& mark);
   // The member `data` of the answer.
   absl::StatusOr<nlohmann::json> Call(const std::string& action, const nlohmann::json& body);
-  absl::StatusOr<nlohmann::json> CallText(const std::string& action,
-                                          absl::string_view content_type, const std::string& body);
+  absl::StatusOr<nlohmann::json> CallText(const std::string& action, absl::string_view content_type,
+                                          const std::string& body);
 
   std::unique_ptr<HttpClient> client_;
   const std::string host_;

@@ -17,9 +17,9 @@
 
 namespace accel::tracking::clearml {
 
-// A task on a ClearML server. The server chooses the task's id, which is kept in `folder` as soon as
-// it is known, so that later processes go on with it; one that is killed between the two leaves a
-// task without values behind. The server is taken to keep one value of a title, series and
+// A task on a ClearML server. The server chooses the task's id, which is kept in `folder` as soon
+// as it is known, so that later processes go on with it; one that is killed between the two leaves
+// a task without values behind. The server is taken to keep one value of a title, series and
 // iteration, the last, so that what is sent again changes nothing.
 class OnlineTracker final : public Tracker {
  public:

@@ -47,8 +47,8 @@ const char* StrategyOf(ExperimentOptions::Mode mode) {
 absl::Status ArchiveTracker::Start(std::optional<int64_t> /*resume_step*/) {
   location_ = folder_ / options_.key;
   ACCEL_RETURN_IF_ERROR(CreatePrivateDirectories(location_));
-  ACCEL_ASSIGN_OR_RETURN(messages_, RowFile::Open(location_ / "messages.json",
-                                                  location_ / "position.json", files_));
+  ACCEL_ASSIGN_OR_RETURN(
+      messages_, RowFile::Open(location_ / "messages.json", location_ / "position.json", files_));
   if (messages_->state().contains(kStartMs)) return absl::OkStatus();
   std::string lines;
   AddOther("offline_experiment", true, &lines);
@@ -100,8 +100,8 @@ absl::Status ArchiveTracker::Log(const std::vector<LogCall>& calls) {
 
 absl::Status ArchiveTracker::Finish(RunOutcome outcome) {
   const std::filesystem::path archive =
-      folder_ / absl::StrCat(options_.key, "-", DerivedName(options_.key, "comet archive", 6),
-                             ".zip");
+      folder_ /
+      absl::StrCat(options_.key, "-", DerivedName(options_.key, "comet archive", 6), ".zip");
   ACCEL_RETURN_IF_ERROR(WriteZip(archive, {{"experiment.json", ExperimentJson(outcome), {}},
                                            {"messages.json", "", messages_->path()}}));
   location_ = archive;

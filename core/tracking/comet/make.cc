@@ -2,6 +2,9 @@
 
 #include <string>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "core/base/flag_text.h"
 #include "core/tracking/comet/archive_tracker.h"
 #include "core/tracking/comet/online_tracker.h"
 #include "core/tracking/run_identity.h"
@@ -19,10 +22,19 @@ ExperimentOptions OptionsOf(const accel::v1::CometMLTracker& spec, const Tracker
                                      : DerivedHex(context.job_uid, "comet_ml", kKeyDigits);
   options.project = context.project;
   options.workspace = context.settings.Choose(spec.workspace(), "COMET_WORKSPACE");
-  options.name = spec.has_experiment_name() ? spec.experiment_name() : context.job_id;
+  options.name = context.settings.Choose(spec.experiment_name(), "COMET_START_EXPERIMENT_NAME",
+                                         context.job_id);
   options.tags = {spec.tags().begin(), spec.tags().end()};
-  if (spec.start_mode() == "create") options.mode = ExperimentOptions::Mode::kCreate;
-  if (spec.start_mode() == "get") options.mode = ExperimentOptions::Mode::kGet;
+  if (options.tags.empty()) {
+    const std::string tags = context.settings.Choose("", "COMET_START_EXPERIMENT_TAGS");
+    for (const absl::string_view tag : absl::StrSplit(tags, ',', absl::SkipWhitespace())) {
+      options.tags.emplace_back(absl::StripAsciiWhitespace(tag));
+    }
+  }
+  const std::string mode = context.settings.Choose(spec.start_mode(), "COMET_START_MODE");
+  if (mode == "create") options.mode = ExperimentOptions::Mode::kCreate;
+  // Without a key of the job's own there is no experiment yet to get.
+  if (mode == "get" && options.key_is_given) options.mode = ExperimentOptions::Mode::kGet;
   return options;
 }
 
@@ -30,15 +42,17 @@ ExperimentOptions OptionsOf(const accel::v1::CometMLTracker& spec, const Tracker
 
 absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
     const accel::v1::CometMLTracker& spec, const TrackerContext& context) {
-  const bool online = !spec.has_online() || spec.online();
+  const bool online = spec.has_online()
+                          ? spec.online()
+                          : FlagOr(context.settings.Choose("", "COMET_START_ONLINE"), true);
   ExperimentOptions options = OptionsOf(spec, context);
   std::vector<std::unique_ptr<Tracker>> trackers;
   if (online) {
     OnlineApi api(context.make_http(HttpOptions()),
                   context.settings.Choose(spec.base_url(), "COMET_URL_OVERRIDE",
                                           "https://www.comet.com/clientlib/"),
-                  context.settings.RequireSecret(
-                      spec.has_api_key_secret() ? spec.api_key_secret() : "COMET_API_KEY"));
+                  context.settings.RequireSecret(spec.has_api_key_secret() ? spec.api_key_secret()
+                                                                           : "COMET_API_KEY"));
     trackers.push_back(std::make_unique<OnlineTracker>(std::move(api), options, context.clock));
     // The package refuses to upload to a key that is there.
     options.mode = ExperimentOptions::Mode::kCreate;

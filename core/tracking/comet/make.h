@@ -13,7 +13,8 @@ namespace accel::tracking::comet {
 
 // The offline archive, and before it the service unless `online` is false. Beside the service the
 // archive makes an experiment of its own when it is uploaded, so that no point is there twice. From
-// the job's options, then the node's settings (COMET_WORKSPACE, COMET_URL_OVERRIDE).
+// the job's options, then the node's settings (COMET_WORKSPACE, COMET_URL_OVERRIDE and
+// COMET_START_*).
 absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
     const accel::v1::CometMLTracker& spec, const TrackerContext& context);
 

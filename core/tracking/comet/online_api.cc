@@ -105,8 +105,8 @@ absl::Status OnlineApi::SendMetrics(const Metric* metrics, size_t count) {
   return StatusOf(answer, "comet's metrics");
 }
 
-absl::Status OnlineApi::SendParameters(
-    const std::vector<std::pair<std::string, json>>& parameters, absl::Time now) {
+absl::Status OnlineApi::SendParameters(const std::vector<std::pair<std::string, json>>& parameters,
+                                       absl::Time now) {
   json values = json::array();
   for (const auto& [name, value] : parameters) {
     values.push_back({{"parameterName", name},
@@ -130,22 +130,21 @@ absl::Status OnlineApi::SendOther(const std::string& key, const json& value) {
 }
 
 absl::Status OnlineApi::AddTags(const std::vector<std::string>& tags) {
-  ACCEL_ASSIGN_OR_RETURN(
-      const JsonAnswer answer,
-      Ask(base_ + "tags/add-tags-to-experiment",
-          {{"apiKey", api_key_}, {"experimentKey", key_}, {"addedTags", tags}}));
+  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
+                         Ask(base_ + "tags/add-tags-to-experiment",
+                             {{"apiKey", api_key_}, {"experimentKey", key_}, {"addedTags", tags}}));
   return StatusOf(answer, "comet's tags");
 }
 
 absl::Status OnlineApi::ReportAlive(bool is_alive, absl::Time now) {
-  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
-                         Ask(base_ + "status-report/update", {{"apiKey", api_key_},
-                                                              {"runId", run_id_},
-                                                              {"experimentKey", key_},
-                                                              {"projectId", project_id_},
-                                                              {"is_alive", is_alive},
-                                                              {"local_timestamp", Milliseconds(now)},
-                                                              {"offline", false}}));
+  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer, Ask(base_ + "status-report/update",
+                                                      {{"apiKey", api_key_},
+                                                       {"runId", run_id_},
+                                                       {"experimentKey", key_},
+                                                       {"projectId", project_id_},
+                                                       {"is_alive", is_alive},
+                                                       {"local_timestamp", Milliseconds(now)},
+                                                       {"offline", false}}));
   ACCEL_RETURN_IF_ERROR(StatusOf(answer, "comet's status report"));
   if (!answer.body.is_object()) return absl::OkStatus();
   const auto beat = answer.body.find("is_alive_beat_duration_millis");
@@ -156,11 +155,10 @@ absl::Status OnlineApi::ReportAlive(bool is_alive, absl::Time now) {
 }
 
 absl::Status OnlineApi::ReportFailure(const std::string& error) {
-  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
-                         Ask(rest_ + "write/experiment/update-status", {{"experimentKey", key_},
-                                                                        {"isAlive", true},
-                                                                        {"error", error},
-                                                                        {"hasCrashed", true}}));
+  ACCEL_ASSIGN_OR_RETURN(
+      const JsonAnswer answer,
+      Ask(rest_ + "write/experiment/update-status",
+          {{"experimentKey", key_}, {"isAlive", true}, {"error", error}, {"hasCrashed", true}}));
   return StatusOf(answer, "comet's status");
 }
 

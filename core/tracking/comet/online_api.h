@@ -15,9 +15,9 @@
 
 namespace accel::tracking::comet {
 
-// Comet's HTTP service, as its package 3.58 calls it. Errors are HttpClient's and HttpStatus's, save
-// that Comet's own numbers for a refused key, workspace, project or limit are permanent and a 429
-// waits as Retry-After-Custom says, else a minute. Used by one thread.
+// Comet's HTTP service, as its package 3.58 calls it. Errors are HttpClient's and HttpStatus's,
+// save that Comet's own numbers for a refused key, workspace, project or limit are permanent and a
+// 429 waits as Retry-After-Custom says, else a minute. Used by one thread.
 class OnlineApi {
  public:
   // `base` ends with "/clientlib/" on the public service. An error in the key's place is Open's.

@@ -6,25 +6,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "core/tracking/http/curl_errors.h"
 
 namespace accel::tracking {
 namespace {
-
-// Where a request goes, without user, query and fragment.
-std::string Place(absl::string_view url) {
-  url = url.substr(0, url.find_first_of("?#"));
-  const size_t scheme = url.find("://");
-  if (scheme == absl::string_view::npos) return "a bad address";
-  const size_t start = scheme + 3;
-  absl::string_view rest = url.substr(start);
-  const absl::string_view authority = rest.substr(0, rest.find('/'));
-  const size_t at = authority.rfind('@');
-  if (at != absl::string_view::npos) rest.remove_prefix(at + 1);
-  return absl::StrCat(url.substr(0, start), rest);
-}
 
 struct Answer {
   HttpResponse response;
@@ -51,32 +38,14 @@ size_t OnHeader(char* data, size_t size, size_t count, void* user) {
   return size * count;
 }
 
-absl::Status ToStatus(CURLcode code, absl::string_view url) {
-  const std::string text = absl::StrCat(Place(url), ": ", curl_easy_strerror(code));
-  switch (code) {
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-      return absl::FailedPreconditionError(text);
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-      return absl::InvalidArgumentError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
-}
-
 class CurlClient final : public HttpClient {
  public:
   explicit CurlClient(const HttpOptions& options) : options_(options) {}
   ~CurlClient() override { curl_easy_cleanup(curl_); }
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
-    // libcurl's own first use is not thread-safe.
-    static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
-    if (initialized != CURLE_OK) return absl::InternalError("libcurl cannot be initialized");
-    if (curl_ == nullptr) curl_ = curl_easy_init();
-    if (curl_ == nullptr) return absl::ResourceExhaustedError("libcurl has no memory");
+    if (curl_ == nullptr) curl_ = NewCurl();
+    if (curl_ == nullptr) return absl::ResourceExhaustedError("libcurl cannot be initialized");
     curl_easy_reset(curl_);
     Answer answer;
     answer.max_bytes = options_.max_response_bytes;
@@ -87,7 +56,7 @@ class CurlClient final : public HttpClient {
     Configure(request, headers, &answer);
     const CURLcode code = curl_easy_perform(curl_);
     curl_slist_free_all(headers);
-    if (code != CURLE_OK) return ToStatus(code, request.url);
+    if (code != CURLE_OK) return CurlStatus(code, request.url);
     long status = 0;
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     answer.response.status = static_cast<int>(status);

@@ -5,9 +5,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/flag_text.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8.h"
 #include "core/tracking/http/delivery_error.h"
@@ -106,9 +106,7 @@ absl::StatusOr<std::unique_ptr<Tracker>> MLflowTracker::Make(const accel::v1::ML
   }
   const std::string nested =
       settings.ChooseVariable("MLFLOW_NESTED_RUN", spec.nested_run() ? "true" : "");
-  if (bool on = false; absl::SimpleAtob(nested, &on) && on) {
-    options.parent_run_id = spec.parent_run_id();
-  }
+  if (FlagOr(nested, false)) options.parent_run_id = spec.parent_run_id();
   options.run_name = spec.has_run_name() ? spec.run_name() : context.job_id;
   options.description = spec.description();
   options.user = settings.Choose(spec.username(), "MLFLOW_TRACKING_USERNAME");

@@ -65,8 +65,8 @@ absl::Status CloudApi::Login() {
 
 absl::Status CloudApi::OpenProject(const RunOptions& options) {
   constexpr char kWhat[] = "swanlab's project";
-  const std::string path = absl::StrCat("/project/", PercentEncode(workspace_), "/",
-                                        PercentEncode(project_));
+  const std::string path =
+      absl::StrCat("/project/", PercentEncode(workspace_), "/", PercentEncode(project_));
   ACCEL_ASSIGN_OR_RETURN(JsonAnswer answer, Ask("GET", path, nullptr));
   if (answer.response.status == 404) {
     const json body = {{"name", project_},
@@ -118,13 +118,12 @@ absl::Status CloudApi::ReadHeld(absl::string_view created_at, absl::Time now) {
   if (!absl::ParseTime(absl::RFC3339_full, created_at, &created, &unread)) {
     created = absl::UnixEpoch();
   }
-  ACCEL_ASSIGN_OR_RETURN(
-      const JsonAnswer answer,
-      Ask("GET",
-          absl::StrCat("/house/metrics/summaries/", PercentEncode(project_id_), "/",
-                       PercentEncode(experiment_id_),
-                       "?all=True&createdAt=", absl::ToUnixSeconds(created)),
-          nullptr));
+  ACCEL_ASSIGN_OR_RETURN(const JsonAnswer answer,
+                         Ask("GET",
+                             absl::StrCat("/house/metrics/summaries/", PercentEncode(project_id_),
+                                          "/", PercentEncode(experiment_id_),
+                                          "?all=True&createdAt=", absl::ToUnixSeconds(created)),
+                             nullptr));
   ACCEL_RETURN_IF_ERROR(answer.ToStatus(kWhat));
   if (!answer.body.is_object()) return Unexpected(kWhat);
   const json scalars = answer.body.value("scalar", json::array());
@@ -140,10 +139,10 @@ absl::Status CloudApi::ReadHeld(absl::string_view created_at, absl::Time now) {
 
 absl::Status CloudApi::SetConfig(const std::string& config_text) {
   const json body = {{"config", json::parse(config_text)}};
-  return Tell("PUT",
-              absl::StrCat(ProjectPath("project"), "/runs/", PercentEncode(experiment_id_),
-                           "/profile"),
-              body);
+  return Tell(
+      "PUT",
+      absl::StrCat(ProjectPath("project"), "/runs/", PercentEncode(experiment_id_), "/profile"),
+      body);
 }
 
 absl::Status CloudApi::AddKeys(const std::vector<std::string>& keys) {
@@ -185,10 +184,10 @@ absl::Status CloudApi::Heartbeat() {
 
 absl::Status CloudApi::SetState(absl::string_view state, absl::Time now) {
   const json body = {{"state", state}, {"finishedAt", IsoTime(now)}, {"from", "sdk"}};
-  return Tell("PUT",
-              absl::StrCat(ProjectPath("project"), "/runs/", PercentEncode(experiment_id_),
-                           "/state"),
-              body);
+  return Tell(
+      "PUT",
+      absl::StrCat(ProjectPath("project"), "/runs/", PercentEncode(experiment_id_), "/state"),
+      body);
 }
 
 absl::StatusOr<JsonAnswer> CloudApi::Ask(absl::string_view method, const std::string& path,

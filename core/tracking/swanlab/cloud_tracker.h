@@ -19,9 +19,9 @@
 namespace accel::tracking::swanlab {
 
 // A run on SwanLab's service or one's own server of it. The service is asked at each start what it
-// holds of the run, and keeps the first value of a key and step, so that a value counts once however
-// often it is sent. A batch that is refused is halved until what the service does not take stands
-// alone; that is left out and counted.
+// holds of the run, and keeps the first value of a key and step, so that a value counts once
+// however often it is sent. A batch that is refused is halved until what the service does not take
+// stands alone; that is left out and counted.
 class CloudTracker final : public Tracker {
  public:
   CloudTracker(CloudApi api, RunOptions options, const Clock* clock)

@@ -51,8 +51,9 @@ std::filesystem::path RunFolder(const std::filesystem::path& folder, const std::
     }
   }
   if (!found.empty()) return *std::min_element(found.begin(), found.end());
-  return folder / absl::StrCat("run-", absl::FormatTime("%Y%m%d_%H%M%S", now, absl::LocalTimeZone()),
-                               "-", id);
+  return folder / absl::StrCat("run-",
+                               absl::FormatTime("%Y%m%d_%H%M%S", now, absl::LocalTimeZone()), "-",
+                               id);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace accel::tracking::swanlab {
 
 // SwanLab's run folder, `run-<local time>-<id>` with `run-<id>.swanlab` in it, which the package's
 // `swanlab sync` uploads. Each Log is one write of whole records, so that a kill leaves a torn tail
-// at most; it is cut off when the run goes on. A value comes into the file once: what the file holds
-// of each key is read from it at the start. The configuration lies in the file itself.
+// at most; it is cut off when the run goes on. A value comes into the file once: what the file
+// holds of each key is read from it at the start. The configuration lies in the file itself.
 class FileTracker final : public Tracker {
  public:
   // `folder` is where run folders lie.

@@ -43,16 +43,15 @@ absl::StatusOr<std::vector<std::unique_ptr<Tracker>>> MakeTrackers(
   }
   const RunOptions options = OptionsOf(spec, context);
   if (cloud) {
-    const std::string host = context.settings.Choose(spec.api_host(), "SWANLAB_API_HOST",
-                                                     "https://api.swanlab.cn");
+    const std::string host =
+        context.settings.Choose(spec.api_host(), "SWANLAB_API_HOST", "https://api.swanlab.cn");
     CloudApi api(context.make_http(HttpOptions()), std::string(absl::StripSuffix(host, "/")),
-                 context.settings.RequireSecret(
-                     spec.has_api_key_secret() ? spec.api_key_secret() : "SWANLAB_API_KEY"));
+                 context.settings.RequireSecret(spec.has_api_key_secret() ? spec.api_key_secret()
+                                                                          : "SWANLAB_API_KEY"));
     trackers.push_back(std::make_unique<CloudTracker>(std::move(api), options, context.clock));
   }
-  trackers.push_back(std::make_unique<FileTracker>(cloud ? "swanlab_archive" : "swanlab",
-                                                   context.folder / "swanlab", options,
-                                                   context.clock));
+  trackers.push_back(std::make_unique<FileTracker>(
+      cloud ? "swanlab_archive" : "swanlab", context.folder / "swanlab", options, context.clock));
   return trackers;
 }
 

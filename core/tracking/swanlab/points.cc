@@ -113,8 +113,7 @@ std::string ConfigText(const ConfigMap& values) {
   const auto add = [&](const std::string& key, json value) {
     // The SDK's way of writing nothing.
     if (value.is_null()) value = json::object();
-    config[RepairUtf8(key)] = {
-        {"value", std::move(value)}, {"sort", config.size()}, {"desc", ""}};
+    config[RepairUtf8(key)] = {{"value", std::move(value)}, {"sort", config.size()}, {"desc", ""}};
   };
   for (const auto& [key, value] : values) add(key, ConfigJson(value));
   if (values.count("FRAMEWORK") == 0) add("FRAMEWORK", "accel");

@@ -22,10 +22,10 @@ struct Point {
 };
 
 // Makes rows into points by SwanLab's rules: maps become `<key>/<name>`; a text that is a number
-// counts as one and every other text is left out; "." and "/" are cut off both ends of a key and what
-// is beyond 512 characters; keys with control characters, empty ones and those of SwanLab's own are
-// left out; a row without a step has the one after the highest. SwanLab keeps the first value of a
-// key and step, so a point whose step is not above its key's last one is passed over.
+// counts as one and every other text is left out; "." and "/" are cut off both ends of a key and
+// what is beyond 512 characters; keys with control characters, empty ones and those of SwanLab's
+// own are left out; a row without a step has the one after the highest. SwanLab keeps the first
+// value of a key and step, so a point whose step is not above its key's last one is passed over.
 class Points {
  public:
   explicit Points(Omissions* omissions) : omissions_(omissions) {}

@@ -1,4 +1,4 @@
-"""A tracker's own server on loopback: serve.py mlflow|trackio FOLDER [PORT]. Prints its port, serves until SIGTERM."""
+"""A tracker's own server on loopback: serve.py aim|mlflow|trackio FOLDER [PORT]. Prints its port, serves until SIGTERM."""
 
 import os
 import pathlib
@@ -22,12 +22,22 @@ def trackio_app(folder):
     return build_starlette_app_only()[0]
 
 
+def aim_app(folder):
+    os.environ["__AIM_SERVER_MOUNT_REPO_PATH__"] = str(folder / ".aim")
+    os.environ["AIM_UI_TELEMETRY_ENABLED"] = "0"
+    from aim.ext.transport.server import create_app
+    from aim.sdk.repo import Repo
+
+    Repo.from_path(str(folder), init=True)
+    return create_app()
+
+
 def main():
     import uvicorn
 
     kind, folder = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    app = {"mlflow": mlflow_app, "trackio": trackio_app}[kind](folder)
+    app = {"aim": aim_app, "mlflow": mlflow_app, "trackio": trackio_app}[kind](folder)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 else 0))

@@ -151,7 +151,7 @@ def test_trackio_without_a_server_and_trackers_by_name(local_node):
     assert_trackio(record(local_node, job), run["logs"])
     assert run["name"] == "inbox" and run["project"] == "blobs" and run["config"]["owner"] == "nobody"
     local_node.wait_state("all", "SUCCEEDED")
-    assert set(trackers(local_node, "all")) == {"tensorboard", "trackio"}
+    assert set(trackers(local_node, "all")) == {"dvclive", "tensorboard", "trackio"}
     warnings = local_node.job("all")["warnings"]
     assert any("wandb is left out: the node has no secret WANDB_API_KEY" in w for w in warnings)
     assert any("mlflow is left out" in w for w in warnings)

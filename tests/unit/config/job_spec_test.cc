@@ -397,12 +397,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Averaging, RefusedJob,
-    testing::Values(
-        Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
-                "num_steps, micro_batches, items"},
-        Refusal{"{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
-                "{num_steps: 2, sync_with_dataloader: false}}}",
-                "loss.averaging", "sync_with_dataloader false"}));
+    testing::Values(Refusal{"loss: {cross_entropy: {}, averaging: tokens}", "loss.averaging",
+                            "num_steps, micro_batches, items"},
+                    Refusal{
+                        "{loss: {averaging: items}, accelerator: {gradient_accumulation_plugin: "
+                        "{num_steps: 2, sync_with_dataloader: false}}}",
+                        "loss.averaging", "sync_with_dataloader false"}));
 
 INSTANTIATE_TEST_SUITE_P(
     EarlyStopping, RefusedJob,
@@ -467,9 +467,19 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"tracking: {trackers: [{wandb: {mode: on}}]}", "tracking.trackers[0].wandb.mode",
                 "allowed: online, offline, disabled"},
         Refusal{"tracking: {trackers: [{swanlab: {mode: on}}]}",
-                "tracking.trackers[0].swanlab.mode", "allowed: cloud, local, offline, disabled"},
+                "tracking.trackers[0].swanlab.mode", "allowed: cloud, online, offline, disabled"},
         Refusal{"tracking: {trackers: [{comet_ml: {experiment_key: short}}]}",
                 "tracking.trackers[0].comet_ml.experiment_key", "32 to 50"},
+        Refusal{"tracking: {trackers: [{comet_ml: {start_mode: get}}]}",
+                "tracking.trackers[0].comet_ml.experiment_key", "required with start_mode"},
+        Refusal{"tracking: {trackers: [{swanlab: {id: a/b}}]}", "tracking.trackers[0].swanlab.id",
+                "1 to 64 letters"},
+        Refusal{"tracking: {trackers: [{aim: {run_hash: ABC}}]}",
+                "tracking.trackers[0].aim.run_hash", "24 lower-case hexadecimal digits"},
+        Refusal{"tracking: {trackers: [{aim: {repo: /a/folder}}]}", "tracking.trackers[0].aim.repo",
+                "start with aim://"},
+        Refusal{"tracking: {trackers: [{dvclive: {dir: ../up}}]}",
+                "tracking.trackers[0].dvclive.dir", "not \".\" at the start"},
         Refusal{"tracking: {trackers: [{custom: {}}]}", "tracking.trackers[0].custom.name",
                 "required"}));
 

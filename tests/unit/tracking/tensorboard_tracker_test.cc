@@ -231,13 +231,36 @@ TEST_F(TensorBoardTrackerTest, FinishCanBeRepeated) {
   EXPECT_THAT(ReadEvents(EventFilesIn(run_)[0]), SizeIs(2));
 }
 
-TEST(FactoryTest, OtherKindsAreNotImplemented) {
-  accel::v1::TrackerSpec spec;
-  EXPECT_EQ(MakeTracker(spec, {}).status().code(), absl::StatusCode::kInvalidArgument);
-  spec.mutable_wandb();
-  const absl::Status status = MakeTracker(spec, {}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("tracking.trackers.wandb"));
+TEST(FactoryTest, ASpecWithoutAKindIsRefused) {
+  EXPECT_EQ(MakeTracker({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FactoryTest, AServiceHasAnArchiveBesideIt) {
+  accel::v1::TrackerSpec swanlab, comet, clearml;
+  swanlab.mutable_swanlab();
+  comet.mutable_comet_ml();
+  clearml.mutable_clearml();
+  for (const accel::v1::TrackerSpec& spec : {swanlab, comet, clearml}) {
+    const auto trackers = MakeTrackers(spec, {});
+    ASSERT_TRUE(trackers.ok()) << trackers.status();
+    ASSERT_THAT(*trackers, SizeIs(2));
+    EXPECT_EQ((*trackers)[1]->name(), absl::StrCat((*trackers)[0]->name(), "_archive"));
+  }
+}
+
+TEST(FactoryTest, OfflineIsTheArchiveAloneUnderTheTrackersName) {
+  accel::v1::TrackerSpec swanlab, comet, clearml;
+  swanlab.mutable_swanlab()->set_mode("offline");
+  comet.mutable_comet_ml()->set_online(false);
+  clearml.mutable_clearml()->set_offline(true);
+  const std::vector<std::pair<accel::v1::TrackerSpec, std::string>> specs = {
+      {swanlab, "swanlab"}, {comet, "comet_ml"}, {clearml, "clearml"}};
+  for (const auto& [spec, name] : specs) {
+    const auto trackers = MakeTrackers(spec, {});
+    ASSERT_TRUE(trackers.ok()) << trackers.status();
+    ASSERT_THAT(*trackers, SizeIs(1));
+    EXPECT_EQ((*trackers)[0]->name(), name);
+  }
 }
 
 TEST(FactoryTest, NamesMustNotLeaveTheFolder) {
