@@ -162,8 +162,8 @@ void AttemptSeries::Finish(std::optional<Failure> failure) {
   Job::State state = stop_requested_ ? Job::CANCELLED : Job::FAILED;
   if (attempt_ != nullptr && attempt_->did_its_work()) state = Job::SUCCEEDED;
   if (state != Job::FAILED) failure.reset();
-  if (machines_ != nullptr) machines_->TellOutcome(state, failure);
-  on_over_(state, failure);
+  if (machines_ == nullptr) return on_over_(state, failure);
+  machines_->TellOutcome(state, failure, [this, state, failure] { on_over_(state, failure); });
 }
 
 }  // namespace accel::supervisor

@@ -12,6 +12,7 @@
 namespace accel::supervisor {
 namespace {
 
+using accel::internal::v1::Finished;
 using accel::internal::v1::FromSupervisor;
 using accel::internal::v1::JobStatus;
 using accel::v1::Attempt;
@@ -124,6 +125,13 @@ void JobRecord::SetProgress(int64_t step, int64_t epoch) {
   status_.mutable_progress()->set_step(step);
   status_.mutable_progress()->set_epoch(epoch);
   PublishStatus();
+}
+
+void JobRecord::SetFinished(const Finished& finished) {
+  // The last steps may have had no report of their own.
+  const Progress& progress = status_.progress();
+  if (finished.step() > progress.step()) SetProgress(finished.step(), progress.epoch());
+  if (finished.has_early_stopped()) SetEarlyStopped(finished.early_stopped());
 }
 
 void JobRecord::SetEarlyStopped(const EarlyStopped& stopped) {

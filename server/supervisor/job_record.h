@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "accel/internal/v1/supervisor.pb.h"
+#include "accel/internal/v1/worker.pb.h"
 #include "accel/v1/checkpoint.pb.h"
 #include "accel/v1/job.pb.h"
 #include "accel/v1/telemetry.pb.h"
@@ -52,6 +53,8 @@ class JobRecord {
   void BeginTraining(const accel::v1::Progress& progress);
   void AddProcessGroup(const accel::v1::ProcessGroupInfo& group);
   void SetProgress(int64_t step, int64_t epoch);
+  // The ranks have done their work, as the last one of them says.
+  void SetFinished(const accel::internal::v1::Finished& finished);
   void SetEarlyStopped(const accel::v1::EarlyStopped& stopped);
   void AddMetrics(accel::v1::MetricRecord record);
   // Without a rank: a line of the supervisor.

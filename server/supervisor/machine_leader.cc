@@ -31,14 +31,10 @@ namespace {
 
 // Connections that may be open without having said who they are.
 constexpr size_t kMaxStrangers = 64;
-
-std::string PeerAddress(int socket) {
-  sockaddr_storage name{};
-  socklen_t length = sizeof(name);
-  getpeername(socket, reinterpret_cast<sockaddr*>(&name), &length);
-  const auto address = IpAddress::FromSockaddr(name);
-  return address.ok() ? address->ToString() : "an unknown address";
-}
+// How long a connection may take to say who it is.
+constexpr absl::Duration kHelloGrace = absl::Seconds(10);
+// How long a machine may take to read the job's end.
+constexpr absl::Duration kOutcomeGrace = absl::Seconds(3);
 
 }  // namespace
 
@@ -112,18 +108,30 @@ MachineLeader::MachineLeader(EventLoop& loop, const JobLaunch& launch, Events ev
 MachineLeader::~MachineLeader() {
   loop_.Unwatch(socket_.get());
   loop_.Cancel(timer_);
+  for (const auto& [connection, stranger] : strangers_) loop_.Cancel(stranger.hello_timer);
 }
 
 void MachineLeader::OnConnect() {
-  Fd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  sockaddr_storage name{};
+  socklen_t length = sizeof(name);
+  Fd accepted(accept4(socket_.get(), reinterpret_cast<sockaddr*>(&name), &length, SOCK_CLOEXEC));
   if (!accepted.valid()) return;
+  const auto address = IpAddress::FromSockaddr(name);
+  if (!address.ok() || !RendezvousAllowed(*address, {launch_.rendezvous_networks().begin(),
+                                                     launch_.rendezvous_networks().end()})) {
+    return events_.warn(absl::StrCat("refused a connection from ",
+                                     address.ok() ? address->ToString() : "an unknown address",
+                                     ", which is in no --rendezvous_network"));
+  }
   if (strangers_.size() >= kMaxStrangers) {
     spdlog::warn("more than {} unknown machines, refused one", kMaxStrangers);
     return;
   }
   const int connection = ++last_connection_;
   Machine& stranger = strangers_[connection];
-  stranger.address = PeerAddress(accepted.get());
+  stranger.address = address->ToString();
+  stranger.hello_timer =
+      loop_.RunAfter(kHelloGrace, [this, connection] { strangers_.erase(connection); });
   stranger.link = std::make_unique<MachineLink>(
       loop_, std::move(accepted),
       [this, connection](absl::string_view frame) { return OnFrame(connection, frame); },
@@ -176,6 +184,7 @@ std::string MachineLeader::Objection(const MachineHello& hello) const {
 }
 
 void MachineLeader::Welcome(int connection, const MachineHello& hello) {
+  loop_.Cancel(strangers_.at(connection).hello_timer);
   machine_of_[connection] = hello.machine_rank();
   machines_[hello.machine_rank()] = std::move(strangers_.at(connection));
   strangers_.erase(connection);
@@ -217,7 +226,11 @@ void MachineLeader::OnRankEnd(const RankEnd& end) {
 }
 
 void MachineLeader::OnEnd(int connection, const absl::Status& why) {
-  strangers_.erase(connection);
+  if (const auto stranger = strangers_.find(connection); stranger != strangers_.end()) {
+    loop_.Cancel(stranger->second.hello_timer);
+    strangers_.erase(stranger);
+    return;
+  }
   const auto found = machine_of_.find(connection);
   if (found == machine_of_.end()) return;
   const int machine = found->second;
@@ -226,6 +239,7 @@ void MachineLeader::OnEnd(int connection, const absl::Status& why) {
       " was lost: ", absl::IsOutOfRange(why) ? "it closed the connection" : why.message());
   machine_of_.erase(found);
   machines_.erase(machine);
+  if (told_ != nullptr && machines_.empty()) return OnTold();
   if (over_) return;
   if (observer_ != nullptr) return LoseRanks(machine, text);
   if (!all_came()) {
@@ -272,9 +286,13 @@ void MachineLeader::TellStop(absl::Duration grace) {
   Broadcast(message);
 }
 
-void MachineLeader::TellOutcome(Job::State state, const std::optional<Failure>& failure) {
+void MachineLeader::TellOutcome(Job::State state, const std::optional<Failure>& failure,
+                                std::function<void()> told) {
   over_ = true;
+  told_ = std::move(told);
   loop_.Cancel(timer_);
+  timer_ = loop_.RunAfter(machines_.empty() ? absl::ZeroDuration() : kOutcomeGrace,
+                          [this] { OnTold(); });
   ToMachine message;
   message.mutable_outcome()->set_state(state);
   if (failure.has_value()) *message.mutable_outcome()->mutable_failure() = *failure;
@@ -289,6 +307,11 @@ void MachineLeader::Send(int rank, const ToMachine& message) {
 
 void MachineLeader::Broadcast(const ToMachine& message) {
   for (const auto& [number, machine] : machines_) machine.link->Send(message);
+}
+
+void MachineLeader::OnTold() {
+  loop_.Cancel(timer_);
+  if (const auto told = std::exchange(told_, nullptr); told != nullptr) told();
 }
 
 void MachineLeader::OnTimeout() {

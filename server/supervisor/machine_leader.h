@@ -54,8 +54,10 @@ class MachineLeader {
   void EndAttempt(const std::optional<accel::v1::Failure>& failure, bool more);
 
   void TellStop(absl::Duration grace);
-  // The job's end; nothing can be sent after it.
-  void TellOutcome(accel::v1::Job::State state, const std::optional<accel::v1::Failure>& failure);
+  // The job's end; nothing can be sent after it. Calls `told` from the loop once every machine has
+  // hung up, which it does when it has read this, or has had a few seconds.
+  void TellOutcome(accel::v1::Job::State state, const std::optional<accel::v1::Failure>& failure,
+                   std::function<void()> told);
 
  private:
   class RemoteRank;
@@ -64,6 +66,7 @@ class MachineLeader {
   struct Machine {
     std::unique_ptr<MachineLink> link;
     std::string address;
+    EventLoop::TimerId hello_timer = 0;
   };
 
   MachineLeader(EventLoop& loop, const accel::internal::v1::JobLaunch& launch, Events events,
@@ -82,6 +85,7 @@ class MachineLeader {
   void Send(int rank, const accel::internal::v1::ToMachine& message);
   void Broadcast(const accel::internal::v1::ToMachine& message);
   void OnTimeout();
+  void OnTold();
   std::string Name(int machine) const;
 
   EventLoop& loop_;
@@ -91,8 +95,10 @@ class MachineLeader {
   const int machines_count_;
   const int ranks_per_machine_;
   Fd socket_;
+  // End of the wait for machines, then of the wait for them to hang up.
   EventLoop::TimerId timer_ = 0;
   bool over_ = false;
+  std::function<void()> told_;
   int waiting_for_;
   int last_connection_ = 0;
   // Connections that have not said who they are, and ones that were refused.

@@ -160,6 +160,7 @@ void MachineMember::StartRanks(StartAttempt attempt) {
   attempt.set_local_address(local_address_.ToString());
   attempt.set_store_file(RendezvousFile(launch_).string());
   ready_.clear();
+  finished_.clear();
   checkpoints_.emplace(count_, launch_.job().name(), context_.folder.checkpoints());
   // What is left of the attempt before is over.
   workers_.reset();
@@ -200,6 +201,9 @@ void MachineMember::Keep(int rank, const WorkerReport& report) {
     if (record_.state() == Job::STARTING) record_.ChangeState(Job::RUNNING);
   } else if (report.has_step() && rank == first_rank_) {
     record_.SetProgress(report.step().step(), report.step().epoch());
+  } else if (report.has_finished()) {
+    finished_.insert(rank);
+    if (static_cast<int>(finished_.size()) == count_) record_.SetFinished(report.finished());
   } else if (report.has_checkpoint()) {
     const auto written = checkpoints_->Add(rank - first_rank_, report.checkpoint());
     if (!written.has_value()) return;
@@ -215,10 +219,13 @@ void MachineMember::OnLine(int rank, LogRecord::Source source, std::string text,
 }
 
 void MachineMember::OnChannelEnd(int rank, const absl::Status& status) {
-  if (absl::IsDataLoss(status)) {
-    spdlog::error("rank {} sent a malformed message and is killed: {}", rank, status.ToString());
-    workers_->rank(rank).Kill();
-  }
+  // Otherwise it is on its way out; OnExit tells how.
+  if (!absl::IsDataLoss(status)) return;
+  WorkerReport report;
+  report.mutable_failure()->set_cause(Failure::INTERNAL);
+  report.mutable_failure()->set_message(
+      absl::StrCat("it sent a malformed message: ", status.message()));
+  OnReport(rank, report);
 }
 
 void MachineMember::OnExit(int rank, int wait_status) {

@@ -74,6 +74,7 @@ class MachineMember final : public JobRun, private WorkerObserver {
   // Attempt whose end is not in the record yet.
   bool attempt_open_ = false;
   std::set<int> ready_;
+  std::set<int> finished_;
   std::optional<CheckpointCollector> checkpoints_;
   OutOfMemoryCounter out_of_memory_;
   // Set once the job's end is known.

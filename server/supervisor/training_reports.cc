@@ -63,11 +63,9 @@ void TrainingReports::OnCheckpoint(int rank, const CheckpointReport& report) {
 void TrainingReports::OnFinished(int rank, const Finished& finished) {
   ranks_[rank].finished = finished;
   ranks_[rank].step = finished.step();
-  if (!std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.finished; })) return;
-  // The last steps may have had no report of their own.
-  const Progress& progress = record_.status().progress();
-  if (finished.step() > progress.step()) record_.SetProgress(finished.step(), progress.epoch());
-  if (finished.has_early_stopped()) record_.SetEarlyStopped(finished.early_stopped());
+  if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.finished; })) {
+    record_.SetFinished(finished);
+  }
 }
 
 void TrainingReports::Close() {

@@ -48,10 +48,11 @@ def namespaces():
 @pytest.fixture(scope="module")
 def machines(namespaces, tmp_path_factory, data_root):
     daemons = []
+    common = tmp_path_factory.mktemp("common")
     for name in namespaces:
         state_dir = tmp_path_factory.mktemp("machine") / "state"
         state_dir.mkdir(mode=0o700)
-        daemons.append(Daemon(state_dir, data_root, "--rendezvous_network", NETWORK,
+        daemons.append(Daemon(state_dir, data_root, "--rendezvous_network", NETWORK, "--rendezvous_root", common,
                               inside=("nsenter", f"--net=/run/netns/{name}")).start())
     yield daemons
     for daemon in daemons:
@@ -142,6 +143,41 @@ def test_a_checkpoint_of_each_machine_is_resumed(machines):
                 == files(daemon, "whole")["model.safetensors"].read_bytes())
 
 
+def test_checkpoints_of_two_steps_are_no_start(machines):
+    spec = blobs_spec(ranks=2, epochs=2, checkpoint_every_steps=4)
+    spec["accelerator"] = {"project_config": {"save_on_each_node": True}}
+    submit(machines, spec, "source")
+    for daemon in machines:
+        daemon.wait_state("source", "SUCCEEDED")
+    names = [entry["name"] for entry in machines[0].json("checkpoints", "source")["checkpoints"]]
+    for machine, daemon in enumerate(machines):
+        daemon.submit(part({**spec, "resume_from": sorted(names)[machine]}, machine), "uneven")
+    for daemon in machines:
+        failure = daemon.wait_state("uneven", "FAILED", seconds=60)["failure"]
+        assert failure["cause"] == "JOB" and "those of all machines are at steps" in failure["message"], failure
+
+
+@pytest.mark.parametrize("method, where", [
+    ("env://", ADDRESSES[0] + ":"), (f"tcp://{ADDRESSES[0]}:0", ADDRESSES[0] + ":"), ("file:///meet", "/meet")])
+def test_init_methods(machines, api, method, where):
+    spec = blobs_spec(ranks=2, epochs=1)
+    spec["accelerator"] = {"init_process_group_kwargs": {"init_method": method, "timeout": 60}}
+    job_id = submit(machines, spec, method.split(":")[0] + "-method")
+    for daemon in machines:
+        daemon.wait_state(job_id, "SUCCEEDED", seconds=60)
+    group = next(e.process_group for e in events(machines[0], api, job_id) if e.HasField("process_group"))
+    assert where in group.store and group.timeout_seconds == 60
+
+
+def test_lack_of_memory_on_both_starts_all_anew(machines):
+    from test_process_group import wide
+
+    submit(machines, wide(1 << 20, 64, 640 << 20, reduce_factor=0.25), "search")
+    jobs = [daemon.wait_state("search", "SUCCEEDED") for daemon in machines]
+    sizes = [[attempt["batch_size"] for attempt in job["attempts"]] for job in jobs]
+    assert sizes[0] == sizes[1] and len(sizes[0]) > 1
+
+
 def test_a_cancel_on_one_machine_ends_both_at_one_step(machines):
     submit(machines, blobs_spec(ranks=2, epochs=1000000), "endless")
     machines[0].wait_step("endless", 5)
@@ -160,16 +196,66 @@ def test_a_rank_that_dies_is_the_cause_on_both(machines):
         assert failure["cause"] == "SIGNAL" and failure["message"].startswith("rank 1 exited on signal 9 at step")
 
 
-def test_a_machine_that_is_lost_ends_the_other(machines):
-    submit(machines, blobs_spec(ranks=2, epochs=1000000), "lost")
-    machines[0].wait_step("lost", 5)
-    folder = str(machines[1].job_dir("lost"))
-    os.kill(next(pid for pid, _, command in process_table() if "accel-supervisor" in command and folder in command),
-            signal.SIGKILL)
-    failure = machines[0].wait_state("lost", "FAILED", seconds=60)["failure"]
+def pids_of(daemon, job_id):
+    """The job's supervisor and its workers on that machine."""
+    folder = str(daemon.job_dir(job_id))
+    supervisor = next(pid for pid, _, command in process_table() if "accel-supervisor" in command and folder in command)
+    return supervisor, [pid for pid, parent, _ in process_table() if parent == supervisor]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_supervisor_that_is_killed_ends_the_other(machines, lost):
+    job_id = submit(machines, blobs_spec(ranks=2, epochs=1000000), f"lost-{lost}")
+    machines[0].wait_step(job_id, 5)
+    everything = [pid for daemon in machines for pid in pids_of(daemon, job_id)[1]]
+    os.kill(pids_of(machines[lost], job_id)[0], signal.SIGKILL)
+    failure = machines[1 - lost].wait_state(job_id, "FAILED", seconds=60)["failure"]
     assert failure["cause"] == "MACHINE"
-    assert f"machine 1 at {ADDRESSES[1]} was lost" in failure["message"]
-    assert machines[1].wait_state("lost", "FAILED", seconds=60)["failure"]["cause"] == "SUPERVISOR"
+    assert f"machine {lost} at {ADDRESSES[lost]}" in failure["message"] and "was lost" in failure["message"]
+    assert machines[lost].wait_state(job_id, "FAILED", seconds=60)["failure"]["cause"] == "SUPERVISOR"
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in everything), "no worker is left", 10)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_daemon_that_is_killed_takes_the_job_over_again(machines, killed):
+    job_id = submit(machines, blobs_spec(ranks=2, epochs=300), f"adopted-{killed}")
+    machines[0].wait_step(job_id, 5)
+    machines[killed].kill()
+    machines[killed].start()
+    for daemon in machines:
+        assert len(daemon.wait_state(job_id, "SUCCEEDED")["attempts"]) == 1
+    losses = machines[0].accelctl("metrics", "--csv", "--key", "train/loss", job_id).stdout.splitlines()[1:]
+    assert [int(line.split(",")[2]) for line in losses] == list(range(1, 300 * 8 + 1))
+
+
+def test_a_machine_that_is_killed_ends_the_other(machines):
+    """Daemon, supervisor and worker of a machine at once."""
+    submit(machines, blobs_spec(ranks=2, epochs=1000000), "dead")
+    machines[0].wait_step("dead", 5)
+    supervisor, workers = pids_of(machines[1], "dead")
+    for pid in (supervisor, *workers):
+        os.kill(pid, signal.SIGKILL)
+    machines[1].kill()
+    failure = machines[0].wait_state("dead", "FAILED", seconds=60)["failure"]
+    # The supervisor may have seen its worker's end before its own came.
+    assert failure["cause"] in ("MACHINE", "SIGNAL"), failure
+    assert "machine 1" in failure["message"] or "rank 1" in failure["message"]
+    machines[1].start()
+    assert machines[1].wait_state("dead", "FAILED", seconds=30)["failure"]["cause"] == "SUPERVISOR"
+
+
+def test_a_cable_that_is_cut_is_noticed_on_both_ends(machines, namespaces):
+    submit(machines, blobs_spec(ranks=2, epochs=1000000), "cut")
+    machines[0].wait_step("cut", 5)
+    assert ip("-n", namespaces[1], "link", "set", "cable", "down").returncode == 0
+    try:
+        # Half a minute of silence.
+        for machine, daemon in enumerate(machines):
+            failure = daemon.wait_state("cut", "FAILED", seconds=60)["failure"]
+            assert failure["cause"] == "MACHINE", failure
+            assert f"machine {1 - machine} at" in failure["message"] and "was lost" in failure["message"]
+    finally:
+        assert ip("-n", namespaces[1], "link", "set", "cable", "up").returncode == 0
 
 
 def with_timeout(spec, seconds):

@@ -10,6 +10,7 @@
 //   child               starts a process that keeps stdout, stderr and the channel open, prints id
 //   warn                reports a warning
 //   fail:CAUSE          reports a failure
+//   fits:N              reports lack of memory and exits where the batch size is above N
 //   finish              reports Finished
 //   finish_early        reports Finished because of a condition of the job
 //   notify:NAME         waits until a rank waits for NAME (a FIFO in the job's folder)
@@ -174,6 +175,10 @@ class FakeWorker {
       Send(report);
     } else if (action == "fail") {
       Fail(argument);
+    } else if (action == "fits" && has_number) {
+      if (start_.spec().data().batch_size() <= number) return;
+      Fail("OUT_OF_MEMORY");
+      _exit(1);
     } else if (action == "finish" || action == "finish_early") {
       WorkerReport report;
       report.mutable_finished()->set_step(step_);
@@ -230,7 +235,7 @@ class FakeWorker {
     checkpoint->set_number(number);
     checkpoint->set_step(step_);
     checkpoint->set_stall_seconds(start_.rank() + 0.5);
-    if (start_.rank() == 0) {
+    if (start_.local_rank() == 0) {
       fs::create_directories(folder);
       const absl::Status written = accel::FileSystem::Real().WriteDurably(
           folder / "manifest.json",

@@ -74,12 +74,20 @@ absl::StatusOr<Checkpointer::Result> Checkpointer::Save(
   Result result{.number = next_number_, .bytes = 0, .removed = {}, .removal = {}};
   absl::Status status = Agree(first ? CreateStaging() : absl::OkStatus());
   if (status.ok()) status = Agree(write_files(staging));
-  if (status.ok()) status = Agree(first ? Publish(step, epoch, &result) : absl::OkStatus());
+  bool published = false;
+  if (status.ok()) {
+    const absl::Status own = first ? Publish(step, epoch, &result) : absl::OkStatus();
+    published = first && own.ok();
+    status = Agree(own);
+  }
   if (!status.ok()) {
     std::error_code ignored;  // the next Save or attempt removes what stays
+    if (published) fs::rename(folder_ / absl::StrCat(next_number_), staging, ignored);
     if (first) fs::remove_all(staging, ignored);
     return status;
   }
+  // Only once the new one is complete on every machine.
+  if (first && total_limit_.has_value()) result.removal = RemoveOldest(&result.removed);
   ++next_number_;
   return result;
 }
@@ -103,9 +111,7 @@ absl::Status Checkpointer::Publish(int64_t step, int64_t epoch, Result* result) 
   Manifest manifest{
       .step = step, .epoch = epoch, .create_time_us = NowMicros(Clock::Real()), .files = {}};
   ACCEL_ASSIGN_OR_RETURN(result->bytes, WriteManifest(files_, staging, std::move(manifest)));
-  ACCEL_RETURN_IF_ERROR(files_.PublishDirectory(staging, folder_ / absl::StrCat(next_number_)));
-  if (total_limit_.has_value()) result->removal = RemoveOldest(&result->removed);
-  return absl::OkStatus();
+  return files_.PublishDirectory(staging, folder_ / absl::StrCat(next_number_));
 }
 
 absl::Status Checkpointer::RemoveOldest(std::vector<int64_t>* removed) {

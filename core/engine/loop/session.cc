@@ -74,6 +74,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const StartAttempt& sta
       [&] { return WithCause(session->PlanLoop(warn), Failure::JOB); },
       [&] { return WithCause(session->CreateOptimizer(), Failure::JOB); },
       [&] { return WithCause(session->Restore(&restored), Failure::STORAGE); },
+      [&] { return WithCause(session->CheckSamePosition(), Failure::JOB); },
       [&] { return session->AddPrecisionSections(); },
       [&] { return session->AddLoopSections(); },
       [&] { return WithCause(session->Replicate(restored, warn), Failure::STORAGE); },

@@ -115,6 +115,8 @@ class Session {
   absl::Status AddPrecisionSections();
   absl::Status AddLoopSections();
   absl::Status Restore(TrainerState* restored);
+  // Each machine resumes from a checkpoint of its own folder: all must be of one step.
+  absl::Status CheckSamePosition();
   absl::Status CheckRestored(const TrainerState& state) const;
   absl::Status Replicate(const TrainerState& restored, const Warn& warn);
   // Registers the hook that the job asks for, with what it remembers in the checkpoint.

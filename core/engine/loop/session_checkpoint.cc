@@ -52,6 +52,16 @@ absl::Status Session::Restore(TrainerState* restored) {
   return absl::OkStatus();
 }
 
+absl::Status Session::CheckSamePosition() {
+  if (start_.local_world_size() == start_.world_size()) return absl::OkStatus();
+  const int64_t least = communicator_->Min(position_.step);
+  const int64_t most = communicator_->Max(position_.step);
+  if (least == most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("resume_from: this machine's checkpoint is at step ", position_.step,
+                   ", those of all machines are at steps ", least, " to ", most));
+}
+
 absl::Status Session::CheckRestored(const TrainerState& state) const {
   const Position& position = state.position;
   const bool inside_epoch = position.batches > 0 && !position.epoch_complete;

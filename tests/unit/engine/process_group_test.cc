@@ -147,7 +147,7 @@ TEST(ProcessGroup, EachDeviceHasItsBackend) {
   }
   RunRanks(starts, [](Communicator& communicator) {
     EXPECT_EQ(communicator.group()->getBackend(c10::DeviceType::CPU)->getBackendName(), "gloo");
-    EXPECT_FALSE(communicator.group()->hasBackend(c10::DeviceType::CUDA));
+    EXPECT_THROW(communicator.group()->getBackend(c10::DeviceType::CUDA), c10::Error);
   });
   const accel::v1::ProcessGroupInfo info = DescribeGroup(starts[0]);
   EXPECT_EQ(info.backends().size(), 1u);

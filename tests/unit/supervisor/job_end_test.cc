@@ -149,7 +149,8 @@ TEST_F(JobEndTest, FailedCollectiveIsTheCauseWhereThereIsNoOther) {
       2, {{"rank0", "ready;step:2;fail:COLLECTIVE;exit:1"}, {"rank1", "ready;step:2;hang"}});
   EXPECT_EQ(failure.cause(), Failure::COLLECTIVE);
   EXPECT_EQ(failure.rank(), 0);
-  EXPECT_EQ(failure.message(), "rank 0 failed at step 2: something broke");
+  EXPECT_EQ(failure.message(),
+            "rank 0 failed at step 2: something broke; no word from rank 1 at step 3");
 }
 
 TEST_F(JobEndTest, ReportedCauseIsKept) {

@@ -46,8 +46,26 @@ class TemporaryFolder {
 
 // One job in a folder of its own, run by the real accel-supervisor with fake workers, and the
 // daemon's end of its control socket.
-class JobTest : public testing::Test {
- protected:
+class JobRunner {
+ public:
+  JobRunner() = default;
+  JobRunner(const JobRunner&) = delete;
+  ~JobRunner() { Kill(); }
+
+  // Ends the supervisor by force.
+  void Kill() {
+    if (supervisor_ < 0) return;
+    kill(supervisor_, SIGKILL);
+    waitpid(supervisor_, nullptr, 0);
+    supervisor_ = -1;
+  }
+
+  // Ends the job by force and takes a new folder; the launch stays.
+  void Reset() {
+    Kill();
+    folder_ = std::make_unique<TemporaryFolder>();
+  }
+
   using Status = accel::internal::v1::JobStatus;
 
   // `labels`: see fake_worker.cc.
@@ -202,13 +220,7 @@ class JobTest : public testing::Test {
 
   std::string Log() { return FileSystem::Real().Read(dir() / "supervisor.log").value_or(""); }
 
-  const std::filesystem::path& dir() const { return folder_.path(); }
-
-  void TearDown() override {
-    if (supervisor_ < 0) return;
-    kill(supervisor_, SIGKILL);
-    waitpid(supervisor_, nullptr, 0);
-  }
+  const std::filesystem::path& dir() const { return folder_->path(); }
 
   static constexpr record::ReadLimits kAll{.rows = 10000000, .bytes = int64_t{1} << 40};
 
@@ -216,8 +228,10 @@ class JobTest : public testing::Test {
   pid_t supervisor_ = -1;
 
  private:
-  TemporaryFolder folder_;
+  std::unique_ptr<TemporaryFolder> folder_ = std::make_unique<TemporaryFolder>();
 };
+
+class JobTest : public testing::Test, protected JobRunner {};
 
 }  // namespace accel::supervisor
 

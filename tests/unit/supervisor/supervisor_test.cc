@@ -33,7 +33,7 @@ class SupervisorTest : public JobTest {
 };
 
 TEST_F(SupervisorTest, RankThatFinishedAndDoesNotExitIsKilledWithAWarning) {
-  options_.exit_grace = absl::Milliseconds(20);
+  options_.attempt.exit_grace = absl::Milliseconds(20);
   EXPECT_EQ(Run(1, {{"all", "ready;step:2;finish;deaf;hang"}}).state(), Job::SUCCEEDED);
   bool warned = false;
   for (const EventRecord& event : Events()) {
@@ -47,22 +47,22 @@ TEST_F(SupervisorTest, RankThatFinishedAndDoesNotExitIsKilledWithAWarning) {
 
 TEST_F(SupervisorTest, KillOfTheOutOfMemoryKillerIsToldFromOthers) {
   // The worker's own file, which the fake kernel counts in before the kill.
-  options_.memory_events = dir() / "memory.events";
-  ASSERT_TRUE(FileSystem::Real().WriteDurably(options_.memory_events, "oom_kill 0\n").ok());
+  options_.attempt.memory_events = dir() / "memory.events";
+  ASSERT_TRUE(FileSystem::Real().WriteDurably(options_.attempt.memory_events, "oom_kill 0\n").ok());
   MakeFifo("counted");
   WriteLaunch(1, {{"all", "ready;step:1;wait:counted;signal:9"}});
   auto supervisor = Supervisor::Open(loop_, options_);
   ASSERT_TRUE(supervisor.ok()) << supervisor.status();
   (*supervisor)->Start();
-  ASSERT_TRUE(FileSystem::Real().WriteDurably(options_.memory_events, "oom_kill 1\n").ok());
+  ASSERT_TRUE(FileSystem::Real().WriteDurably(options_.attempt.memory_events, "oom_kill 1\n").ok());
   const Fd counted(open((dir() / "counted").c_str(), O_RDWR | O_CLOEXEC));
   loop_.Run();
   EXPECT_EQ(RecordedStatus().failure().cause(), Failure::OUT_OF_MEMORY);
 }
 
 TEST_F(SupervisorTest, ClosingGraceEndsInAKill) {
-  options_.settle = absl::ZeroDuration();
-  options_.close_grace = absl::ZeroDuration();
+  options_.attempt.settle = absl::ZeroDuration();
+  options_.attempt.close_grace = absl::ZeroDuration();
   const Status status = Run(2, {{"rank0", "ready;deaf;hang"}, {"rank1", "ready;step:1;exit:3"}});
   EXPECT_EQ(status.failure().rank(), 1);
 }
