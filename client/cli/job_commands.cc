@@ -25,16 +25,18 @@ Color StateColor(v1::Job::State state) {
   }
 }
 
+// "3/10", or "3" where the total is not known.
+std::string OfTotal(int64_t done, int64_t total) {
+  return total > 0 ? absl::StrCat(std::min(done, total), "/", total) : absl::StrCat(done);
+}
+
 std::string StepsOf(const v1::Job& job) {
-  if (!job.has_progress()) return "";
-  return absl::StrCat(job.progress().step(), "/", job.progress().total_steps());
+  return job.has_progress() ? OfTotal(job.progress().step(), job.progress().total_steps()) : "";
 }
 
 std::string EpochOf(const v1::Job& job) {
   if (!job.has_progress()) return "";
-  const v1::Progress& progress = job.progress();
-  return absl::StrCat(std::min(progress.epoch() + 1, progress.total_epochs()), "/",
-                      progress.total_epochs());
+  return OfTotal(job.progress().epoch() + 1, job.progress().total_epochs());
 }
 
 // From its start to its end, or to now.

@@ -16,6 +16,11 @@ bool HasMomentum(const OptimizerSpec& optimizer) {
          optimizer.has_adamw();
 }
 
+bool ScalesLoss(const accel::v1::AcceleratorConfig& config) {
+  const auto& scaler = config.scaler_kwargs();
+  return config.mixed_precision() == "fp16" && (!scaler.has_enabled() || scaler.enabled());
+}
+
 // One step of L-BFGS evaluates the loss of one batch again and again, on all ranks alike.
 void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
   if (!spec.optimizer().has_lbfgs()) return;
@@ -35,9 +40,7 @@ void CheckLbfgs(const JobSpec& spec, FieldViolations* violations) {
   const std::string& nonfinite = spec.loop().on_nonfinite_loss();
   refuse_if(nonfinite == "stop" || nonfinite == "fail", "loop.on_nonfinite_loss",
             "which moves the parameters as it evaluates the loss; allowed: continue");
-  const auto& scaler = accelerator.scaler_kwargs();
-  refuse_if(accelerator.mixed_precision() == "fp16" && (!scaler.has_enabled() || scaler.enabled()),
-            "accelerator.mixed_precision",
+  refuse_if(ScalesLoss(accelerator), "accelerator.mixed_precision",
             "whose step cannot be skipped when a gradient overflows; allowed: no, bf16, and fp16 "
             "with scaler_kwargs.enabled false");
 }

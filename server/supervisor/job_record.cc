@@ -100,9 +100,12 @@ void JobRecord::EndAttempt(const std::optional<Failure>& failure) {
 
 void JobRecord::BeginTraining(const Progress& progress) {
   *status_.mutable_progress() = progress;
-  EventRecord event =
-      NewEvent(absl::StrCat("training from step ", progress.step(), " of ", progress.total_steps(),
-                            ", ", progress.total_epochs(), " epochs"));
+  const auto known = [](int64_t total, absl::string_view before, absl::string_view after) {
+    return total > 0 ? absl::StrCat(before, total, after) : "";
+  };
+  EventRecord event = NewEvent(absl::StrCat("training from step ", progress.step(),
+                                            known(progress.total_steps(), " of ", ""),
+                                            known(progress.total_epochs(), ", ", " epochs")));
   *event.mutable_training_started() = progress;
   buffer_.Add(std::move(event));
   PublishStatus();

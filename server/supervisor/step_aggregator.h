@@ -23,6 +23,9 @@ class StepAggregator {
   std::optional<accel::v1::MetricRecord> Add(int rank,
                                              const accel::internal::v1::StepReport& report);
 
+  // Whether some ranks have not reported yet a step up to `step` that others have.
+  bool WaitsFor(int64_t step) const { return !pending_.empty() && pending_.begin()->first <= step; }
+
  private:
   const int world_size_;
   // By step, then by rank.

@@ -44,6 +44,7 @@ void TrainingReports::OnStep(int rank, const StepReport& report) {
   if (!record.has_value()) return;
   record_.SetProgress(report.step(), report.epoch());
   record_.AddMetrics(*std::move(record));
+  RecordHeld(/*all=*/false);
 }
 
 void TrainingReports::OnMetrics(const MetricReport& report) {
@@ -53,7 +54,9 @@ void TrainingReports::OnMetrics(const MetricReport& report) {
   for (const auto& [name, value] : report.values()) {
     (*record.mutable_values())[name].set_number(value);
   }
-  record_.AddMetrics(std::move(record));
+  // Steps go forward in the record, though the other ranks' reports of them may come later.
+  held_.push_back(std::move(record));
+  RecordHeld(/*all=*/false);
 }
 
 void TrainingReports::OnCheckpoint(int rank, const CheckpointReport& report) {
@@ -69,6 +72,7 @@ void TrainingReports::OnFinished(int rank, const Finished& finished) {
 }
 
 void TrainingReports::Close() {
+  RecordHeld(/*all=*/true);
   for (const WrittenCheckpoint& written : checkpoints_.TakeComplete()) Record(written);
 }
 
@@ -87,7 +91,15 @@ int64_t TrainingReports::steps_done() const {
 int64_t TrainingReports::StepBegun(int rank) const {
   const Rank& r = ranks_[static_cast<size_t>(rank)];
   if (!r.ready || r.finished.has_value()) return r.step;
-  return std::min(r.step + 1, std::max(total_steps_, r.step));
+  const bool last = total_steps_ > 0 && r.step >= total_steps_;
+  return last ? r.step : r.step + 1;
+}
+
+void TrainingReports::RecordHeld(bool all) {
+  while (!held_.empty() && (all || !steps_.WaitsFor(held_.front().step()))) {
+    record_.AddMetrics(std::move(held_.front()));
+    held_.pop_front();
+  }
 }
 
 void TrainingReports::Record(const WrittenCheckpoint& written) {

@@ -2,6 +2,7 @@
 #define ACCEL_SERVER_SUPERVISOR_TRAINING_REPORTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ class TrainingReports {
   void OnMetrics(const accel::internal::v1::MetricReport& report);
   void OnCheckpoint(int rank, const accel::internal::v1::CheckpointReport& report);
   void OnFinished(int rank, const accel::internal::v1::Finished& finished);
-  // The ranks report nothing more: the checkpoints that are complete all the same.
+  // The ranks report nothing more: the checkpoints that are complete all the same, and the rows
+  // that waited.
   void Close();
 
   bool finished(int rank) const { return ranks_[static_cast<size_t>(rank)].finished.has_value(); }
@@ -48,12 +50,16 @@ class TrainingReports {
   };
 
   void Record(const WrittenCheckpoint& written);
+  // The rows that wait for no step any more; with `all` the others too.
+  void RecordHeld(bool all);
 
   JobRecord& record_;
   std::vector<Rank> ranks_;
   int64_t total_steps_ = 0;
   int64_t first_step_ = 0;
   StepAggregator steps_;
+  // Rows of one rank that wait for the steps before them, in order.
+  std::deque<accel::v1::MetricRecord> held_;
   CheckpointCollector checkpoints_;
 };
 

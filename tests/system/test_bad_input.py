@@ -26,6 +26,19 @@ CASES = {
                        "accelerator.ddp_kwargs.bucket_cap", "bucket_cap_mb"),
     "wrong type": ({"data.batch_size": "many"}, "data.batch_size", "many"),
     "no end": ({"loop": {}}, "loop", "num_epochs"),
+    "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "emulate_fp16 true"),
+    "fp16 on no gpu": ({"accelerator.mixed_precision": "fp16", "device": "cuda"}, "device", "no CUDA device"),
+    "bf16 on no gpu": ({"accelerator.mixed_precision": "bf16", "device": "cuda"}, "device", "no CUDA device"),
+    "emulated bf16": ({"accelerator": {"mixed_precision": "bf16", "emulate_fp16": True}},
+                      "accelerator.emulate_fp16", "only allowed with mixed_precision \"fp16\""),
+    "guard of no cast": ({"accelerator.ddp_kwargs": {"comm_hook": "power_sgd", "comm_hook_overflow_guard": True}},
+                         "accelerator.ddp_kwargs.comm_hook_overflow_guard", "comm_hook fp16 or bf16"),
+    "clipped l-bfgs": ({"optimizer": {"lbfgs": {}}, "loop.clipping": {"max_norm": 1}},
+                       "loop.clipping", "not allowed with optimizer.lbfgs"),
+    "plateau of nothing": ({"schedule": {"reduce_on_plateau": {"metric": "eval/perplexity"}}},
+                           "schedule.reduce_on_plateau.metric", "loss.next_token"),
+    "momentum of none": ({"optimizer": {"adagrad": {}}, "schedule": {"one_cycle": {}}},
+                         "schedule.one_cycle.cycle_momentum", "needs an optimizer with a momentum"),
     "early stop of another loss": ({"loop.early_stopping": [{"metric": "eval/perplexity", "patience": 2}]},
                                    "loop.early_stopping[0].metric", "needs loss.next_token"),
     "early stop without a condition": ({"loop.early_stopping": [{"metric": "train/loss"}]},
@@ -33,7 +46,18 @@ CASES = {
     "local sgd with a hook": ({"loop.local_sgd_steps": 4, "accelerator.ddp_kwargs": {"comm_hook": "fp16"}},
                               "loop.local_sgd_steps", "no gradient is communicated"),
     "averaging": ({"loss.averaging": "tokens"}, "loss.averaging", "num_steps, micro_batches, items"),
-    "fp16 on cpu": ({"accelerator.mixed_precision": "fp16"}, "accelerator.mixed_precision", "fp16"),
+    "stream without an end": ({"data.split": None, "data.streaming": {}, "schedule": {"linear": {}}},
+                              "schedule.linear.total_steps", "length of the job is not known"),
+    "shuffled stream": ({"data.split": None, "data.streaming": {}, "data.shuffle": True}, "data.shuffle",
+                        "shuffle_buffer"),
+    "split stream": ({"data.streaming": {}}, "data.split", "not allowed with streaming"),
+    "pinned memory on cpu": ({"data.pin_memory": True}, "data.pin_memory", "CPU"),
+    "prefetch without workers": ({"data.prefetch_factor": 4}, "data.prefetch_factor", "num_workers"),
+    "size of shards": ({"loop.max_shard_size": "10 boxes"}, "loop.max_shard_size", "MiB"),
+    "initial weights": ({"model.init_from": "data/blobs.csv/model"}, "model.init_from", "blobs.csv"),
+    "initial weights elsewhere": ({"model.init_from": "data/../model"}, "model.init_from", ".."),
+    "no secret for a tracker": ({"tracking": {"trackers": [{"wandb": {}}]}}, "tracking.trackers[0].wandb",
+                                "WANDB_API_KEY"),
 }
 
 
@@ -44,7 +68,10 @@ def changed(spec, changes):
         target = spec
         for parent in parents:
             target = target.setdefault(parent, {})
-        target[last] = value
+        if value is None:
+            del target[last]
+        else:
+            target[last] = value
     return spec
 
 
@@ -72,8 +99,8 @@ def test_all_mistakes_at_once(daemon):
 def test_not_implemented_is_named(daemon):
     for changes, feature in (
         ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
-        ({"tracking": {"trackers": [{"wandb": {}}]}}, "wandb"),
-        ({"accelerator.dataloader_config": {"dispatch_batches": True}}, "dataloader_config.dispatch_batches"),
+        ({"accelerator.profile_kwargs": {}}, "accelerator.profile_kwargs"),
+        ({"accelerator.ao_recipe_kwargs": {}}, "accelerator.ao_recipe_kwargs"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,13 +20,13 @@
 #include "core/base/status_macros.h"
 #include "core/config/text_format.h"
 #include "core/engine/checkpoint/safetensors.h"
-#include "core/engine/data/loader.h"
-#include "core/engine/data/training_data.h"
+#include "core/engine/loop/job_data.h"
 #include "core/engine/loss.h"
 #include "core/engine/model/model.h"
 #include "core/engine/optim/grad_scaler.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/schedule.h"
+#include "tests/unit/engine/ranks.h"
 
 namespace accel::engine {
 namespace {
@@ -89,45 +90,58 @@ absl::Status DumpModel(const Arguments& arguments) {
   return WriteSafetensors(arguments.output, tensors);
 }
 
-LoaderOptions OptionsOf(const accel::v1::JobSpec& spec, const Arguments& arguments, int64_t rank) {
-  const accel::v1::DataLoaderConfiguration& config = spec.accelerator().dataloader_config();
-  const bool shuffle = !spec.data().has_shuffle() || spec.data().shuffle();
-  return {.batch_size = spec.data().batch_size(),
-          .rank = rank,
-          .world_size = arguments.world_size,
-          .shuffle = shuffle && !arguments.evaluation,
-          .drop_last = spec.data().drop_last(),
-          .even_batches = !config.has_even_batches() || config.even_batches(),
-          .split_batches = config.split_batches(),
-          .use_seedable_sampler = config.use_seedable_sampler(),
-          .data_seed = config.data_seed()};
-}
-
-// `<job>.<rank>.<epoch>.<batch>.` and then `features`, `targets` and `valid`, jobs by their number.
-absl::Status DumpBatches(const Arguments& arguments) {
-  const DataRoots roots(arguments.roots.begin(), arguments.roots.end());
-  NamedTensors tensors;
-  for (size_t job = 0; job < arguments.jobs.size(); ++job) {
-    ACCEL_ASSIGN_OR_RETURN(const accel::v1::JobSpec spec, ReadJob(arguments.jobs[job]));
-    ACCEL_ASSIGN_OR_RETURN(const TrainingData data,
-                           LoadTrainingData(spec.data(), TargetKindOf(spec.loss()), roots, {},
-                                            IgnoreIndex(spec.loss())));
-    const Dataset& dataset = arguments.evaluation ? *data.evaluation : *data.train;
-    for (int64_t rank = 0; rank < arguments.world_size; ++rank) {
-      DataLoader loader(dataset, OptionsOf(spec, arguments, rank));
-      for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
-        loader.StartEpoch(epoch, arguments.skip_batches);
-        for (Batch batch; loader.Next(&batch);) {
-          const std::string prefix =
-              absl::StrCat(job, ".", rank, ".", epoch, ".", loader.batches_done() - 1, ".");
-          tensors.emplace_back(prefix + "features", batch.features);
-          tensors.emplace_back(prefix + "targets", batch.targets);
-          tensors.emplace_back(prefix + "valid", torch::tensor({batch.valid}, torch::kLong));
-        }
+// What the loaders of one rank give, of all jobs.
+absl::Status DumpRank(const Arguments& arguments, const std::vector<accel::v1::JobSpec>& specs,
+                      accel::internal::v1::StartAttempt start, Communicator& communicator,
+                      NamedTensors* tensors) {
+  const accel::v1::AcceleratorConfig defaults = start.resolved_accelerator();
+  start.mutable_data_roots()->insert(arguments.roots.begin(), arguments.roots.end());
+  for (size_t job = 0; job < specs.size(); ++job) {
+    *start.mutable_spec() = specs[job];
+    *start.mutable_resolved_accelerator() = defaults;
+    start.mutable_resolved_accelerator()->MergeFrom(specs[job].accelerator());
+    JobData data;
+    ACCEL_RETURN_IF_ERROR(data.Load(start));
+    ACCEL_RETURN_IF_ERROR(data.Share(communicator, at::kCPU));
+    data.CreateLoaders(communicator, at::kCPU, /*output_shape=*/{1 << 30});
+    DataLoader& loader = arguments.evaluation ? *data.evaluation_loader() : data.train_loader();
+    for (int64_t epoch = 0; epoch < arguments.epochs; ++epoch) {
+      ACCEL_RETURN_IF_ERROR(loader.StartEpoch(epoch, arguments.skip_batches));
+      for (;;) {
+        ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
+        if (!batch.has_value()) break;
+        const std::string prefix = absl::StrCat(job, ".", communicator.rank(), ".", epoch, ".",
+                                                loader.batches_done() - 1, ".");
+        tensors->emplace_back(prefix + "features", batch->features);
+        tensors->emplace_back(prefix + "targets", batch->targets);
+        tensors->emplace_back(prefix + "valid", torch::tensor({batch->valid}, torch::kLong));
+        tensors->emplace_back(prefix + "last", torch::tensor({batch->last}, torch::kLong));
       }
     }
   }
-  return WriteSafetensors(arguments.output, tensors);
+  return absl::OkStatus();
+}
+
+// `<job>.<rank>.<epoch>.<batch>.` and then `features`, `targets`, `valid` and `last`, jobs by their
+// number. The ranks are threads of a process group.
+absl::Status DumpBatches(const Arguments& arguments) {
+  std::vector<accel::v1::JobSpec> specs;
+  for (const std::string& job : arguments.jobs) {
+    ACCEL_ASSIGN_OR_RETURN(specs.emplace_back(), ReadJob(job));
+  }
+  const auto starts = MakeStarts(static_cast<int>(arguments.world_size));
+  std::vector<absl::Status> results(starts.size());
+  std::vector<NamedTensors> tensors(starts.size());
+  RunRanks(starts, [&](Communicator& communicator) {
+    const auto rank = static_cast<size_t>(communicator.rank());
+    results[rank] = DumpRank(arguments, specs, starts[rank], communicator, &tensors[rank]);
+  });
+  NamedTensors all;
+  for (size_t rank = 0; rank < starts.size(); ++rank) {
+    ACCEL_RETURN_IF_ERROR(results[rank]);
+    all.insert(all.end(), tensors[rank].begin(), tensors[rank].end());
+  }
+  return WriteSafetensors(arguments.output, all);
 }
 
 // From `parameter`, `gradients` (one row a step) and `unscale` (1 where the step calls Unscale),

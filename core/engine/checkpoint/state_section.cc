@@ -26,7 +26,6 @@ bool Exists(const fs::path& path) {
 }  // namespace
 
 absl::Status WriteSection(const fs::path& folder, int rank, const StateSection& section) {
-  if (!section.per_rank && rank != 0) return absl::OkStatus();
   ACCEL_ASSIGN_OR_RETURN(SectionState state, section.save());
   if (!state.values.empty()) {
     ACCEL_RETURN_IF_ERROR(WriteJson(FileOf(folder, rank, section, ".json"), state.values));

@@ -25,14 +25,15 @@ struct SectionState {
 struct StateSection {
   // Letters, digits and "_"; names what Accelerate's save_state names, where it has such a file.
   std::string name;
-  // Whether every rank has a state of its own. Otherwise rank 0 writes and all ranks read.
+  // Whether every rank has a state of its own. Otherwise who saves the model writes it, and all
+  // ranks read it.
   bool per_rank = false;
   std::function<absl::StatusOr<SectionState>()> save;
   // Takes what `save` gave, tensors on the CPU. FAILED_PRECONDITION where it does not fit.
   std::function<absl::Status(const SectionState& state)> restore;
 };
 
-// Writes the files of a section that `rank` has to write.
+// Writes the files of a section of `rank`.
 absl::Status WriteSection(const std::filesystem::path& folder, int rank,
                           const StateSection& section);
 

@@ -46,6 +46,7 @@ json ToJson(const TrainerState& state) {
           {"seed", state.seed},
           {"train_samples", state.train_samples},
           {"rounds_per_epoch", state.rounds_per_epoch},
+          {"samples_per_round", state.samples_per_round},
           {"gradient_accumulation_steps", state.accumulation},
           {"optimizer", state.optimizer},
           {"bucket_cap_mb", state.bucket_cap_mb},
@@ -89,7 +90,7 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
                       .epoch = trainer.at("epoch").get<int64_t>(),
                       .batches = trainer.at("batches").get<int64_t>()};
     const int64_t rounds = trainer.at("rounds_per_epoch").get<int64_t>();
-    // Older checkpoints say neither; they are of data whose length was known.
+    // Older checkpoints do not say these; they are of data whose length was known.
     state.position.epoch_complete =
         trainer.value("epoch_complete", state.position.batches == rounds);
     state.position.micro_batches = trainer.value("micro_batches", int64_t{0});
@@ -98,6 +99,7 @@ absl::StatusOr<TrainerState> ReadTrainerState(const fs::path& folder) {
     state.seed = trainer.at("seed").get<int64_t>();
     state.train_samples = trainer.at("train_samples").get<int64_t>();
     state.rounds_per_epoch = rounds;
+    state.samples_per_round = trainer.value("samples_per_round", int64_t{0});
     state.accumulation = trainer.at("gradient_accumulation_steps").get<int64_t>();
     state.optimizer = trainer.at("optimizer").get<std::string>();
     state.bucket_cap_mb = trainer.at("bucket_cap_mb").get<int64_t>();

@@ -24,6 +24,8 @@ struct TrainerState {
   // What an epoch consists of; 0 where only its end tells.
   int64_t train_samples = 0;
   int64_t rounds_per_epoch = 0;
+  // Samples of all ranks' batches in a round; 0 where the checkpoint does not say.
+  int64_t samples_per_round = 0;
   // Batches of an optimizer step.
   int64_t accumulation = 1;
   // Optimizer::name().

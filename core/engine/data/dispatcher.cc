@@ -55,11 +55,11 @@ absl::Status FailureOfFirst() {
 void Dispatcher::Broadcast(at::Tensor& tensor) { BroadcastFromFirst(communicator_, tensor); }
 
 at::Tensor Dispatcher::BroadcastTensor(const at::Tensor& tensor, const int64_t* structure) {
-  at::Tensor values = rank() == 0
-                          ? tensor.to(device_).contiguous()
-                          : at::empty(at::IntArrayRef(structure + 2, structure[1]),
-                                      at::TensorOptions(static_cast<at::ScalarType>(structure[0]))
-                                          .device(device_));
+  at::Tensor values =
+      rank() == 0
+          ? tensor.to(device_).contiguous()
+          : at::empty(at::IntArrayRef(structure + 2, structure[1]),
+                      at::TensorOptions(static_cast<at::ScalarType>(structure[0])).device(device_));
   Broadcast(values);
   return values;
 }
@@ -94,8 +94,8 @@ absl::StatusOr<std::optional<Batch>> Dispatcher::Deal(absl::StatusOr<std::option
 
 std::string BroadcastText(Communicator& communicator, at::Device device, const std::string& text) {
   const bool first = communicator.rank() == 0;
-  at::Tensor size = at::tensor({static_cast<int64_t>(text.size())},
-                               at::TensorOptions(at::kLong).device(device));
+  at::Tensor size =
+      at::tensor({static_cast<int64_t>(text.size())}, at::TensorOptions(at::kLong).device(device));
   BroadcastFromFirst(communicator, size);
   const int64_t bytes = size.item<int64_t>();
   at::Tensor values = at::empty({bytes}, at::TensorOptions(at::kByte));
@@ -103,8 +103,7 @@ std::string BroadcastText(Communicator& communicator, at::Device device, const s
   at::Tensor travelling = values.to(device);
   BroadcastFromFirst(communicator, travelling);
   values = travelling.cpu();
-  return std::string(static_cast<const char*>(values.const_data_ptr()),
-                     static_cast<size_t>(bytes));
+  return std::string(static_cast<const char*>(values.const_data_ptr()), static_cast<size_t>(bytes));
 }
 
 }  // namespace accel::engine

@@ -37,8 +37,8 @@ struct LoaderOptions {
 };
 
 // torch.utils.data.DataLoader takes a seed for its workers from the default generator whenever an
-// iteration over it begins, with or without workers; what is drawn after it depends on that. The
-// loop calls it in the same places.
+// iteration over it begins, with or without workers, and on the ranks too that accelerate's
+// dispatcher serves; what is drawn after it depends on that. The loop calls it in the same places.
 void DrawLoaderSeed();
 
 // The batches of one rank, as a prepared torch DataLoader yields them. Its position is (epoch,
@@ -69,10 +69,6 @@ class DataLoader {
 
   // The next batch of the epoch; nothing when there is none. Errors have the cause DATA.
   absl::StatusOr<std::optional<Batch>> Next();
-
-  // Whether this rank iterates over a torch DataLoader of its own: accelerate's dispatcher does so
-  // on rank 0 only, and there alone draws what an iteration draws.
-  bool iterates() const { return source_ != nullptr; }
 
   int64_t epoch() const { return epoch_; }
   // Batches of the epoch that Next has given or StartEpoch has skipped.

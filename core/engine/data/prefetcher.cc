@@ -65,7 +65,11 @@ absl::StatusOr<std::optional<Batch>> Prefetcher::Next() {
   mutex_.Await(absl::Condition(this, &Prefetcher::NextIsMade));
   if (next_to_give_ >= end_) return std::nullopt;
   auto next = made_.extract(next_to_give_);
-  if (next.mapped().ok() && next.mapped()->has_value()) ++next_to_give_;
+  if (next.mapped().ok() && next.mapped()->has_value()) {
+    ++next_to_give_;
+  } else {
+    end_ = next_to_give_;
+  }
   return std::move(next.mapped());
 }
 

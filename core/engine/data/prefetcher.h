@@ -32,7 +32,8 @@ class Prefetcher {
   // Ends the threads; each finishes the batch it is at.
   ~Prefetcher();
 
-  // Waits for the next batch; nothing behind the last. Errors are those of making it.
+  // Waits for the next batch; nothing behind the last or behind an error. Errors are those of
+  // making it.
   absl::StatusOr<std::optional<Batch>> Next();
 
  private:

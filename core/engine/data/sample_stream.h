@@ -32,8 +32,9 @@ absl::StatusOr<std::unique_ptr<SampleStream>> OpenSampleStream(
     const accel::v1::Dataset& spec, TargetKind kind, const DataRoots& roots,
     int64_t ignore_index = kDefaultIgnoreIndex);
 
-// The samples of `source` through a buffer of `size` of them: each next sample is drawn from it
-// with a generator of that seed, and the source's next one takes its place.
+// The samples of `source` through a buffer of `size` of them: each next sample is at the place
+// torch.randint(samples in the buffer, ()) of it, drawn by a generator of that seed, and the
+// source's next one takes its place; behind the source's end the buffer's last one does.
 std::unique_ptr<SampleStream> ShuffleStream(std::unique_ptr<SampleStream> source, int64_t size,
                                             uint64_t seed);
 

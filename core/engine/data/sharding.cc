@@ -29,7 +29,8 @@ int64_t BatchShard::num_batches() const {
 
 ShardBatch BatchShard::Batch(int64_t b) const {
   const int64_t begin = b * options_.round();
-  ShardBatch batch = PartOfRound(options_, std::min(options_.num_samples - begin, options_.round()));
+  ShardBatch batch =
+      PartOfRound(options_, std::min(options_.num_samples - begin, options_.round()));
   batch.begin += begin;
   return batch;
 }

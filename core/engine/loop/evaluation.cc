@@ -20,7 +20,7 @@ absl::Status AddBatches(Session& session, const std::function<TickGate::Decision
     outcome->checkpoint_asked |= decision.checkpoint;
     outcome->stopped = decision.stop;
     if (decision.stop) return absl::OkStatus();
-    if (round == 0 && loader.iterates()) DrawLoaderSeed();
+    if (round == 0) DrawLoaderSeed();
     ACCEL_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
     if (!batch.has_value()) continue;  // other ranks have one more
     const at::Tensor output = session.EvaluationForward(batch->features);

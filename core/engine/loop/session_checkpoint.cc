@@ -23,6 +23,13 @@ int64_t MaxShardBytes(const accel::v1::LoopSpec& loop) {
   return config::ParseByteSize(loop.has_max_shard_size() ? loop.max_shard_size() : "10GB").value();
 }
 
+// Samples that all ranks together take in one round.
+int64_t SamplesPerRound(const accel::v1::JobSpec& spec,
+                        const accel::v1::AcceleratorConfig& accelerator, int64_t world_size) {
+  const bool split = accelerator.dataloader_config().split_batches();
+  return spec.data().batch_size() * (split ? 1 : world_size);
+}
+
 absl::Status PreconditionFailed(absl::string_view what, int64_t checkpoint, int64_t job) {
   return absl::FailedPreconditionError(
       absl::StrCat(what, " is ", checkpoint, " in the checkpoint and ", job, " in the job"));
@@ -83,6 +90,11 @@ absl::Status Session::CheckRestored(const TrainerState& state) const {
     return PreconditionFailed("number of batches in an epoch", state.rounds_per_epoch,
                               plan_.rounds_per_epoch);
   }
+  const int64_t per_round = SamplesPerRound(spec(), accelerator(), start_.world_size());
+  if (inside_epoch && state.samples_per_round != 0 && state.samples_per_round != per_round) {
+    return PreconditionFailed("number of samples in a batch of all ranks", state.samples_per_round,
+                              per_round);
+  }
   if (state.accumulation != plan_.accumulation) {
     return PreconditionFailed("gradient_accumulation_plugin.num_steps", state.accumulation,
                               plan_.accumulation);
@@ -123,19 +135,23 @@ absl::Status Session::AddSection(StateSection section) {
 }
 
 absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
-  const TrainerState state{.position = position_,
-                           .schedule_step = schedule_->step(),
-                           .world_size = start_.world_size(),
-                           .seed = SeedOf(spec().loop()),
-                           .train_samples = data_.train().size(),
-                           .rounds_per_epoch = plan_.rounds_per_epoch,
-                           .accumulation = plan_.accumulation,
-                           .optimizer = std::string(optimizer_->name()),
-                           .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
-                           .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
-                           .comm_hook = CommHookName(accelerator().ddp_kwargs())};
+  const TrainerState state{
+      .position = position_,
+      .schedule_step = schedule_->step(),
+      .world_size = start_.world_size(),
+      .seed = SeedOf(spec().loop()),
+      .train_samples = data_.train().size(),
+      .rounds_per_epoch = plan_.rounds_per_epoch,
+      .samples_per_round = SamplesPerRound(spec(), accelerator(), start_.world_size()),
+      .accumulation = plan_.accumulation,
+      .optimizer = std::string(optimizer_->name()),
+      .bucket_cap_mb = accelerator().ddp_kwargs().bucket_cap_mb(),
+      .buckets = ddp_ != nullptr ? ddp_->Buckets() : BucketIndices{},
+      .comm_hook = CommHookName(accelerator().ddp_kwargs())};
   // The model of a checkpoint is the ranks' mean; what each goes on with lies beside it.
   if (local_sgd_.has_value()) averaged_.emplace(*local_sgd_);
+  const bool on_each = accelerator().project_config().save_on_each_node();
+  const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
   auto saved = checkpointer_->Save(position_.step, epoch, [&](const fs::path& folder) {
     return Guarded("checkpoint", [&]() -> absl::Status {
       ACCEL_RETURN_IF_ERROR(WriteRankState(folder, start_.rank(), CaptureRandomState(device_),
@@ -144,10 +160,9 @@ absl::StatusOr<Checkpointer::Result> Session::SaveCheckpoint(int64_t epoch) {
         ACCEL_RETURN_IF_ERROR(WriteHookState(folder, start_.rank(), hook_state_->Save()));
       }
       for (const StateSection& section : sections_) {
+        if (!section.per_rank && !shared) continue;
         ACCEL_RETURN_IF_ERROR(WriteSection(folder, start_.rank(), section));
       }
-      const bool on_each = accelerator().project_config().save_on_each_node();
-      const bool shared = on_each ? communicator_->is_local_main() : start_.rank() == 0;
       if (!shared) return absl::OkStatus();
       return WriteSharedState(folder, *model_, *optimizer_, state, MaxShardBytes(spec().loop()));
     });

@@ -1,5 +1,8 @@
+#include <cmath>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/engine/checkpoint/state_section.h"
 #include "core/engine/loop/session.h"
@@ -7,6 +10,18 @@
 // What of a session is about mixed precision, and the schedule's part in a checkpoint.
 namespace accel::engine {
 namespace {
+
+// JSON has no NaN and no infinity: those are texts.
+nlohmann::json FromDouble(double value) {
+  if (std::isfinite(value)) return value;
+  return absl::StrCat(value);
+}
+
+double ToDouble(const nlohmann::json& value) {
+  double number = 0;
+  if (value.is_string() && absl::SimpleAtod(value.get<std::string>(), &number)) return number;
+  return value.get<double>();
+}
 
 // Named as accelerator.save_state names it.
 StateSection ScalerSection(GradScaler& scaler) {
@@ -35,10 +50,13 @@ StateSection PlateauSection(ReduceOnPlateau& plateau) {
   section.save = [&plateau]() -> absl::StatusOr<SectionState> {
     const ReduceOnPlateau::State& state = plateau.state();
     SectionState saved;
-    saved.values = {{"metric", plateau.metric()},     {"rate", state.rate},
-                    {"bad_values", state.bad_values}, {"cooldown", state.cooldown},
-                    {"loss_sum", state.loss_sum},     {"losses", state.losses}};
-    if (state.best.has_value()) saved.values["best"] = *state.best;
+    saved.values = {{"metric", plateau.metric()},
+                    {"rate", state.rate},
+                    {"bad_values", state.bad_values},
+                    {"cooldown", state.cooldown},
+                    {"loss_sum", FromDouble(state.loss_sum)},
+                    {"losses", state.losses}};
+    if (state.best.has_value()) saved.values["best"] = FromDouble(*state.best);
     return saved;
   };
   section.restore = [&plateau](const SectionState& saved) -> absl::Status {
@@ -47,10 +65,10 @@ StateSection PlateauSection(ReduceOnPlateau& plateau) {
     state.rate = values.at("rate").get<double>();
     // Values of another metric say nothing of this one.
     if (values.at("metric").get<std::string>() == plateau.metric()) {
-      if (values.contains("best")) state.best = values["best"].get<double>();
+      if (values.contains("best")) state.best = ToDouble(values.at("best"));
       state.bad_values = values.at("bad_values").get<int64_t>();
       state.cooldown = values.at("cooldown").get<int64_t>();
-      state.loss_sum = values.at("loss_sum").get<double>();
+      state.loss_sum = ToDouble(values.at("loss_sum"));
       state.losses = values.at("losses").get<int64_t>();
     }
     plateau.Restore(state);

@@ -81,7 +81,7 @@ absl::StatusOr<Trainer::Flow> Trainer::TrainEpoch() {
       if (decision.stop) return Flow::kStop;
       step_begun_ = position_.step + 1;
     }
-    if (position_.batches == 0 && session_.train_loader().iterates()) DrawLoaderSeed();
+    if (position_.batches == 0) DrawLoaderSeed();
     ACCEL_ASSIGN_OR_RETURN(const Batch batch, batches_.Next());
     const int64_t steps_before = position_.step;
     ACCEL_RETURN_IF_ERROR(TrainBatch(batch));

@@ -98,6 +98,8 @@ absl::Status AimTracker::GetResources() {
                 {"index", false},
                 {"timeout", nullptr}};
   };
+  // Keeps the repository open on the server, which the lock needs.
+  ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("repo"), "Repo", json::object()));
   const json run = {{"run_hash", options_.run}};
   ACCEL_RETURN_IF_ERROR(client_.GetResource(Handler("lock"), "Lock", run));
   ACCEL_RETURN_IF_ERROR(client_.Read(Handler("lock"), "lock", json::array({false})).status());
@@ -192,7 +194,7 @@ absl::Status AimTracker::Close() {
       Handler("meta"), With(sequences_.RunPath(), {"end_time"}), Seconds(clock_->Now()))})));
   ACCEL_RETURN_IF_ERROR(client_.Read(Handler("beat"), "stop", json::array()).status());
   ACCEL_RETURN_IF_ERROR(client_.Read(Handler("lock"), "release", json::array({false})).status());
-  for (const char* what : {"props", "seqs", "beat", "meta", "lock"}) {
+  for (const char* what : {"props", "seqs", "beat", "meta", "lock", "repo"}) {
     ACCEL_RETURN_IF_ERROR(client_.ReleaseResource(Handler(what)));
   }
   return client_.Disconnect();

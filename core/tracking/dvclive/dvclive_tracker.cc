@@ -39,8 +39,8 @@ std::string PathOf(absl::string_view key) {
   for (const absl::string_view part : absl::StrSplit(key, '/')) {
     std::string name = absl::StrReplaceAll(RepairUtf8(part), {{absl::string_view("\0", 1), "_"}});
     name = std::string(CutUtf8(name, kMaxPart));
-    if (name.empty() || name == "." || name == "..") name = "_";
-    parts.push_back(std::move(name));
+    const bool leads_out = name.empty() || name == "." || name == "..";
+    parts.push_back(leads_out ? "_" : std::move(name));
   }
   return absl::StrJoin(parts, "/");
 }

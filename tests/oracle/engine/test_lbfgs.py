@@ -13,7 +13,7 @@ CASES = {
     "strong_wolfe": {"line_search_fn": "strong_wolfe"},
     "short_history": {"line_search_fn": "strong_wolfe", "history_size": 3, "max_iter": 6},
     "few_evaluations": {"line_search_fn": "strong_wolfe", "max_iter": 9, "max_eval": 5},
-    "one_evaluation": {"line_search_fn": "strong_wolfe", "max_eval": 1},
+    "one_evaluation": {"lr": 0.7, "line_search_fn": "strong_wolfe", "max_eval": 1},
     "small_steps": {"lr": 0.05, "max_iter": 4, "tolerance_change": 1e-4},
     "tolerant": {"tolerance_grad": 0.05, "tolerance_change": 1e-3, "line_search_fn": "strong_wolfe"},
     "long_first_length": {"lr": 30, "max_iter": 5, "line_search_fn": "strong_wolfe"},

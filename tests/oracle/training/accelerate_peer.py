@@ -6,6 +6,7 @@ second, the time of the first step, the highest resident memory) and, on rank 0,
 """
 
 import functools
+import itertools
 import json
 import logging
 import math
@@ -15,6 +16,7 @@ import sys
 import time
 import types
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
@@ -33,6 +35,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import reference_models  # noqa: E402
+from streams import Stream  # noqa: E402
 
 
 def build_model(spec, data):
@@ -51,6 +54,9 @@ def load_dataset(dataset, folder):
         features = torch.stack([tokens[s : s + length] for s in starts])
         targets = torch.stack([tokens[s + 1 : s + length + 1] for s in starts])
         return TensorDataset(features, targets)
+    if "csv" in dataset:
+        table = torch.from_numpy(np.loadtxt(path, delimiter=",", ndmin=2))
+        return TensorDataset(table[:, :-1].float(), table[:, -1].long())
     tensors = load_file(path)
     features = tensors["features"]
     if "feature_shape" in dataset:
@@ -120,7 +126,9 @@ def torch_schedule(name, options, optimizer, total):
         options = {"max_lr": optimizer.defaults["lr"], "total_steps": total, **options}
         return scheduler.OneCycleLR(optimizer, **options)
     if name == "reduce_on_plateau":
-        options = {key: value for key, value in options.items() if key != "metric"}
+        options = dict(options)
+        mode = "max" if options.pop("metric", "eval/loss") == "eval/accuracy" else "min"
+        options = {"mode": mode, **options}
         return scheduler.ReduceLROnPlateau(optimizer, **options)
     kinds = {"step": scheduler.StepLR, "multi_step": scheduler.MultiStepLR, "exponential": scheduler.ExponentialLR}
     return kinds[name](optimizer, **options) if name in kinds else None
@@ -163,7 +171,9 @@ def evaluate(model, loader, spec, accelerator):
     outputs, targets = [], []
     with torch.no_grad():
         for features, target in loader:
-            output, target = accelerator.gather_for_metrics((model(features), target))
+            # Without even_batches a rank's last batch may be shorter; what pads it lies behind all samples.
+            padded = accelerator.pad_across_processes((model(features), target))
+            output, target = accelerator.gather_for_metrics(padded)
             outputs.append(output)
             targets.append(target)
     model.train()
@@ -175,9 +185,22 @@ def evaluate(model, loader, spec, accelerator):
     return metrics
 
 
-def grad_norm(model):
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    return nn.utils.get_total_norm(gradients).item()
+def clip_gradients(run, result):
+    """Clips as the job asks; notes the norm before where the job has it."""
+    accelerator, model, loop = run.accelerator, run.model, run.spec["loop"]
+    clipping = loop.get("clipping", {})
+    if "max_norm" in clipping:
+        result["norms"].append(accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"]).item())
+        return
+    clip_value = accelerator.clip_grad_value_
+    if loop.get("log_grad_norm"):
+        # At most once a step, so that Accelerate's function is not to do it again.
+        accelerator.unscale_gradients()
+        clip_value = nn.utils.clip_grad_value_
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        result["norms"].append(nn.utils.get_total_norm(gradients).item())
+    if "max_value" in clipping:
+        clip_value(model.parameters(), clipping["max_value"])
 
 
 def ddp_handler(options):
@@ -276,6 +299,19 @@ def correct_power_sgd():
         setattr(powerSGD_hook, name, functools.wraps(hook)(functools.partial(finish_first, hook=hook)))
 
 
+def train_loader(dataset, data, seed):
+    options = {"batch_size": data["batch_size"], "drop_last": data.get("drop_last", False)}
+    if "streaming" in data:
+        return DataLoader(Stream(dataset, data["streaming"].get("shuffle_buffer", 0), seed), **options)
+    order = RandomSampler(dataset, generator=torch.Generator().manual_seed(seed))
+    return DataLoader(dataset, sampler=order if data.get("shuffle", True) else None, **options)
+
+
+def ended(loop, result):
+    """Whether the job's last step is done."""
+    return len(result["losses"]) >= loop.get("max_steps", math.inf)
+
+
 def prepare(job):
     """What a script has after accelerator.prepare."""
     spec, config, folder = job["spec"], job.get("accelerator", {}), pathlib.Path(job["data"])
@@ -302,19 +338,15 @@ def prepare(job):
     torch.manual_seed(seed)
     train_data = load_dataset(data["train"], folder)
     model = build_model(spec, train_data)
-    order = RandomSampler(train_data, generator=torch.Generator().manual_seed(data_seed))
-    loader = DataLoader(
-        train_data,
-        batch_size=data["batch_size"],
-        sampler=order if data.get("shuffle", True) else None,
-        drop_last=data.get("drop_last", False),
-    )
+    loader = train_loader(train_data, data, data_seed)
     optimizer = build_optimizer(spec, model)
     optimizer, prepared_loader = accelerator.prepare(optimizer, loader)
     # Accelerate does nothing with adjust_scheduler; what it is documented to do is done below.
     adjust = count > 1 and accumulation.get("adjust_scheduler", True) and with_optimizer
-    batches = len(prepared_loader)
-    if adjust or not with_optimizer:
+    batches = None if "streaming" in data else len(prepared_loader)
+    if batches is None:
+        job_steps = loop.get("max_steps", 0) * (count if adjust or not with_optimizer else 1)
+    elif adjust or not with_optimizer:
         job_steps = batches * loop["num_epochs"]
     elif accumulation.get("sync_with_dataloader", True):
         job_steps = math.ceil(batches / count) * loop["num_epochs"]
@@ -338,6 +370,7 @@ def prepare(job):
         evaluation=evaluation,
         adjust=adjust,
         num_steps=count,
+        each=accumulation.get("sync_each_batch", False),
     )
 
 
@@ -348,13 +381,25 @@ def save(run, result, out):
         save_file(run.accelerator.unwrap_model(run.model).state_dict(), out / "model.safetensors")
 
 
+def optimizer_step(run, result):
+    """The step, and what the scaler, where there is one, made of it."""
+    run.optimizer.step()
+    scaler = run.accelerator.scaler
+    if scaler is None or not run.accelerator.sync_gradients:
+        return
+    run.optimizer._is_overflow = scaler.overflowed
+    if scaler.is_enabled():
+        result["scales"].append(scaler.get_scale())
+        result["skipped"].append(scaler.skipped_steps)
+
+
 def train(job, out):
     run = prepare(job)
     spec, accelerator, model, optimizer, schedule = run.spec, run.accelerator, run.model, run.optimizer, run.schedule
     loop = spec["loop"]
     statistics = CompressionStatistics()
     powerSGD_hook.logger.addHandler(statistics)
-    criterion, clipping = loss_function(spec), loop.get("clipping", {})
+    criterion = loss_function(spec)
     result = {"losses": [], "rates": [], "norms": [], "evaluations": [], "scales": [], "skipped": []}
     plateau = spec.get("schedule", {}).get("reduce_on_plateau")
     metric = plateau.get("metric", "eval/loss") if plateau is not None else None
@@ -362,7 +407,9 @@ def train(job, out):
     start = time.perf_counter()
     training_seconds = 0.0
     group = []
-    for _ in range(loop["num_epochs"]):
+    for _ in range(loop["num_epochs"]) if "num_epochs" in loop else itertools.count():
+        if ended(loop, result):
+            break
         start = time.perf_counter()
         epoch_losses = []
         for features, target in run.loader:
@@ -374,21 +421,10 @@ def train(job, out):
                     accelerator.backward(loss)
                     group.append(loss.item())
                 if accelerator.sync_gradients:
-                    if "max_norm" in clipping:
-                        norm = accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"])
-                        result["norms"].append(norm.item())
-                    elif loop.get("log_grad_norm"):
-                        result["norms"].append(grad_norm(model))
-                    if "max_value" in clipping:
-                        accelerator.clip_grad_value_(model.parameters(), clipping["max_value"])
+                    clip_gradients(run, result)
                     result["rates"].append(schedule.get_last_lr()[0])
                 if "lbfgs" not in spec["optimizer"]:
-                    optimizer.step()
-                if accelerator.scaler is not None and accelerator.sync_gradients:
-                    optimizer._is_overflow = accelerator.scaler.overflowed
-                    if accelerator.scaler.is_enabled():
-                        result["scales"].append(accelerator.scaler.get_scale())
-                        result["skipped"].append(accelerator.scaler.skipped_steps)
+                    optimizer_step(run, result)
                 for _ in [] if plateau is not None else group if run.adjust and accelerator.sync_gradients else [None]:
                     schedule.step()
                 optimizer.zero_grad()
@@ -399,6 +435,8 @@ def train(job, out):
                         epoch_losses.append(accelerator.reduce(mean, reduction="mean").item())
                     result.setdefault("first_step_time", time.time())
                     group = []
+            if ended(loop, result):
+                break
         training_seconds += time.perf_counter() - start
         if run.evaluation is not None:
             result["evaluations"].append(evaluate(model, run.evaluation, spec, accelerator))

@@ -71,7 +71,7 @@ def train_step(run, group, local):
     for i, (features, target) in enumerate(group):
         last = i == len(group) - 1
         ranks = accelerator.num_processes
-        with contextlib.nullcontext() if last or ranks == 1 or local else model.no_sync():
+        with contextlib.nullcontext() if last or ranks == 1 or local or run.each else model.no_sync():
             loss = criterion(model(features), target)
             losses.append(loss.item())
             if averaging == "items":
@@ -89,9 +89,8 @@ def train(job, out):
     run = peer.prepare(job)
     accelerator, loop, model = run.accelerator, run.spec["loop"], run.model
     local_steps = loop.get("local_sgd_steps", 0)
-    clipping = loop.get("clipping", {})
     conditions = Conditions(run)
-    result = {"losses": [], "rates": [], "norms": [], "evaluations": []}
+    result = {"losses": [], "rates": [], "norms": [], "evaluations": [], "scales": [], "skipped": []}
     local_sgd = contextlib.ExitStack()
     local = None
     if local_steps:
@@ -100,12 +99,9 @@ def train(job, out):
     for epoch in range(loop["num_epochs"]):
         for group in steps_of(run.loader, run.num_steps):
             result["losses"].append(train_step(run, group, bool(local_steps)))
-            if "max_norm" in clipping:
-                result["norms"].append(accelerator.clip_grad_norm_(model.parameters(), clipping["max_norm"]).item())
-            else:
-                result["norms"].append(peer.grad_norm(model))
+            peer.clip_gradients(run, result)
             result["rates"].append(run.schedule.get_last_lr()[0])
-            run.optimizer.step()
+            peer.optimizer_step(run, result)
             for _ in group if run.adjust else [None]:
                 run.schedule.step()
             run.optimizer.zero_grad()

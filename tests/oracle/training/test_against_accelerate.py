@@ -1,8 +1,10 @@
 """The same job by accel-worker and as an Accelerate script: losses of every step and final weights."""
 
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -299,6 +301,62 @@ JOBS = {
         ),
         SEEDABLE,
     ),
+    "mlp_adamw_one_cycle_momentum_three_phases": (
+        job(
+            mlp(0.1),
+            {"adamw": {"lr": 0.01}},
+            schedule={"one_cycle": {"max_lr": 0.05, "three_phase": True, "anneal_strategy": "linear"}},
+        ),
+        {"step_scheduler_with_optimizer": False},
+    ),
+    # The mean loss of epoch 2 is worse than that of epoch 1 by this threshold.
+    "mlp_plateau_of_the_loss": (
+        job(
+            mlp(0.1),
+            {"sgd": {"lr": 0.05, "momentum": 0.9}},
+            epochs=6,
+            schedule={
+                "reduce_on_plateau": {"metric": "train/loss", "patience": 0, "threshold": 0.2, "factor": 0.5}
+            },
+        ),
+        {"gradient_accumulation_plugin": {"num_steps": 2}},
+    ),
+    "mlp_plateau_of_the_accuracy": (
+        job(
+            mlp(),
+            {"adam": {"lr": 0.02}},
+            epochs=6,
+            schedule={"reduce_on_plateau": {"metric": "eval/accuracy", "patience": 1, "cooldown": 1}},
+        ),
+        SEEDABLE,
+    ),
+    "mlp_lbfgs": (job(mlp(), {"lbfgs": {"lr": 0.1, "max_iter": 4}}, epochs=2, log_grad_norm=False), SEEDABLE),
+    "mse_lbfgs_strong_wolfe": (
+        {
+            **job(
+                {"mlp": {"layer_sizes": [64, 16, 2], "activation": "tanh"}},
+                {"lbfgs": {"max_iter": 6, "history_size": 3, "line_search_fn": "strong_wolfe"}},
+                epochs=2,
+                data=NUMBERS,
+                schedule={"exponential": {"gamma": 0.9}},
+                log_grad_norm=False,
+            ),
+            "loss": {"mse": {}},
+        },
+        {},
+    ),
+    # Rank 0 reads; the last round is cut into two.
+    "dispatch_batches": (
+        job(mlp(0.1), {"adamw": {"lr": 0.01}}, data={"batch_size": 6}, schedule={"cosine": {}}),
+        {"dataloader_config": {"dispatch_batches": True}},
+    ),
+    "dispatch_split_batches_accumulation": (
+        job(CONVNET, {"sgd": {"lr": 0.05, "momentum": 0.9}}, data=PICTURES),
+        {
+            "dataloader_config": {"dispatch_batches": True, "split_batches": True, "non_blocking": True},
+            "gradient_accumulation_plugin": {"num_steps": 4},
+        },
+    ),
     "gpt_adamw_no_decay_restarts": (
         gpt_job(
             {"adamw": {"lr": 0.003, "weight_decay": 0.3}, "no_decay": {"biases": True, "norms": True}},
@@ -332,7 +390,13 @@ def run_peer(jobs, world_size, data_folder, out, script=PEER):
         launch += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world_size}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "GLOO_SOCKET_IFNAME": "lo"}
     command = [*launch, str(script), str(out / "jobs.json"), str(out)]
-    subprocess.run(command, check=True, env=environment, timeout=500)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        assert process.wait(timeout=400) == 0
+    finally:
+        # A launcher that is killed leaves its ranks.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
@@ -353,7 +417,8 @@ def assert_equal_training(ranks, peer_folder, checkpoints):
         steps = rank.of("step")
         assert len(steps) == len(result["losses"]) > 10
         assert [step.learning_rate for step in steps] == result["rates"]
-        assert [step.grad_norm for step in steps] == result["norms"]
+        # Gradients that overflow have no norm.
+        np.testing.assert_array_equal([step.grad_norm for step in steps if step.HasField("grad_norm")], result["norms"])
         assert rank.losses() == result["losses"]
         assert [step.loss_scaling.scale for step in steps if step.HasField("loss_scaling")] == result["scales"]
         skipped = [step.loss_scaling.skipped_steps for step in steps if step.HasField("loss_scaling")]

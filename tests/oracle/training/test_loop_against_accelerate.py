@@ -59,7 +59,13 @@ JOBS = {
     ),
     "items_mse_uneven_batches": (
         {
-            **job({"mlp": {"layer_sizes": [64, 32, 2]}}, {"adam": {"lr": 0.01}}, data={**NUMBERS, "batch_size": 11}),
+            **job(
+                {"mlp": {"layer_sizes": [64, 32, 2]}},
+                {"adam": {"lr": 0.01}},
+                epochs=6,
+                # Accelerate can gather only where each rank has as many batches of the evaluation.
+                data={**NUMBERS, "batch_size": 11, "evaluation_batch_size": 7},
+            ),
             "loss": {"mse": {}, "averaging": "items"},
         },
         {**ACCUMULATION, "dataloader_config": {"even_batches": False}},
@@ -76,6 +82,41 @@ JOBS = {
     "tokens_that_do_not_count_in_means": (
         with_loss(gpt_job({"adamw": {"lr": 0.003}}), next_token={"ignore_index": 111}),
         SEEDABLE,
+    ),
+    "items_each_batch_reduced_split_batches_value_clipping": (
+        with_loss(
+            job(mlp(), {"sgd": {"lr": 0.2, "momentum": 0.9}}, clipping={"max_value": 0.01}, data=MASKED),
+            averaging="items",
+        ),
+        {
+            "gradient_accumulation_plugin": {"num_steps": 4, "sync_each_batch": True},
+            "dataloader_config": {"split_batches": True, "use_seedable_sampler": True},
+        },
+    ),
+    "items_dispatched": (
+        with_loss(job(mlp(0.1), {"adam": {"lr": 0.01}}, epochs=5, data=MASKED), averaging="items"),
+        {**ACCUMULATION, "dataloader_config": {"dispatch_batches": True}},
+    ),
+    # Gradients overflow in the first steps.
+    "items_fp16": (
+        with_loss(
+            job(mlp(0.1), {"adamw": {"lr": 0.02}}, epochs=5, schedule={"linear": {}}, data=MASKED), averaging="items"
+        ),
+        {
+            **ACCUMULATION,
+            "mixed_precision": "fp16",
+            "emulate_fp16": True,
+            "scaler_kwargs": {"init_scale": 2.0**28, "growth_interval": 3},
+        },
+    ),
+    "items_fp16_hook_bucket_views": (
+        with_loss(
+            job(CONVNET, {"adamw": {"lr": 0.01}}, data={**PICTURES, "batch_size": 5}), averaging="items"
+        ),
+        {
+            "gradient_accumulation_plugin": {"num_steps": 2, "adjust_scheduler": False},
+            "ddp_kwargs": {"comm_hook": "fp16", "gradient_as_bucket_view": True},
+        },
     ),
     "local_sgd": (
         job(

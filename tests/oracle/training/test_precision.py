@@ -6,6 +6,7 @@ from test_against_accelerate import (
     CONVNET,
     PICTURES,
     SEEDABLE,
+    assert_equal_evaluations,
     assert_equal_training,
     data_folder,  # noqa: F401 (a fixture)
     gpt_job,
@@ -26,7 +27,8 @@ ACCUMULATION = {"gradient_accumulation_plugin": {"num_steps": 2, "adjust_schedul
 
 # name -> (spec, accelerator)
 JOBS = {
-    "sgd": (job(mlp(0.1), {"sgd": {"lr": 0.05, "momentum": 0.9}}), fp16()),
+    # Without a look at the gradients a fused optimizer divides by the scale itself.
+    "sgd": (job(mlp(0.1), {"sgd": {"lr": 0.05, "momentum": 0.9}}, log_grad_norm=False), fp16()),
     "overflow_adamw_clipping_schedule": (
         job(mlp(0.1), {"adamw": {"lr": 0.02}}, schedule={"linear": {"warmup_steps": 4}}, clipping={"max_norm": 0.5}),
         fp16(OVERFLOWING),
@@ -38,6 +40,7 @@ JOBS = {
             epochs=5,
             schedule={"cosine": {"warmup_steps": 3}},
             clipping={"max_value": 0.05},
+            log_grad_norm=False,
         ),
         fp16(OVERFLOWING, **ACCUMULATION, ddp_kwargs={"comm_hook": "fp16"}),
     ),
@@ -49,7 +52,7 @@ JOBS = {
         ),
     ),
     "overflow_plain_schedule_without_cache": (
-        job(mlp(), {"sgd": {"lr": 0.1}}, schedule={"linear": {}}),
+        job(mlp(), {"sgd": {"lr": 0.1}}, schedule={"linear": {}}, log_grad_norm=False),
         fp16(
             {"init_scale": 2.0**40, "backoff_factor": 0.1, "growth_interval": 5},
             step_scheduler_with_optimizer=False,
@@ -68,8 +71,9 @@ JOBS = {
             ddp_kwargs={"comm_hook": "power_sgd", "comm_state_option": {"start_powerSGD_iter": 2}},
         ),
     ),
+    # Without momentum: torch's fused SGD leaves it uninitialised where the first step is skipped.
     "guarded_fp16_hook": (
-        job(mlp(0.1), {"sgd": {"lr": 0.05, "momentum": 0.9}}, schedule={"cosine": {}}),
+        job(mlp(0.1), {"sgd": {"lr": 0.05}}, schedule={"cosine": {}}),
         fp16({"init_scale": 2.0**20}, ddp_kwargs={"comm_hook": "fp16", "comm_hook_overflow_guard": True}),
     ),
     "guarded_bf16_hook_in_fp32": (
@@ -100,9 +104,8 @@ def test_equals_accelerate(name, peer, data_folder, tmp_path):  # noqa: F811
         assert [step.loss_scaling.step_was_skipped for step in ranks[0].of("step")].count(True) == (
             results[0]["skipped"][-1]
         )
-    for mine, theirs in zip(ranks[0].of("metrics"), results[0]["evaluations"], strict=True):
-        # Sums in double here, one mean in single precision there.
-        assert mine.values["eval/loss"] == pytest.approx(theirs["eval/loss"], rel=1e-6)
+    if results[0]["evaluations"]:
+        assert_equal_evaluations(ranks, results)
 
 
 def test_error_feedback_recovers_from_overflow(data_folder, tmp_path):  # noqa: F811

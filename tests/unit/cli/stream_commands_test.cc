@@ -70,6 +70,7 @@ TEST_F(StreamCommandsTest, WatchEndsWithTheOutcome) {
             "jobs/a SUCCEEDED after 4.0s, 2 steps\n");
   EXPECT_TRUE(node_.event_requests.at(0).range().follow());
 
+  ScriptJob(v1::Job::SUCCEEDED);
   node_.job.mutable_early_stopped()->set_reason("train/loss has reached 0.3 with 0.25");
   EXPECT_THAT(Run({"watch", "a"}).out,
               testing::EndsWith("jobs/a SUCCEEDED after 4.0s, 2 steps, stopped early: train/loss "

@@ -380,6 +380,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"{optimizer: {lbfgs: {}}, accelerator: {mixed_precision: fp16, "
                 "emulate_fp16: true}}",
                 "accelerator.mixed_precision", "fp16 with scaler_kwargs.enabled false"},
+        Refusal{"{loop: {local_sgd_steps: 2}, accelerator: {mixed_precision: fp16, "
+                "emulate_fp16: true}}",
+                "loop.local_sgd_steps", "not allowed with accelerator.mixed_precision \"fp16\""},
         Refusal{"loop: {num_epochs: 0}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {num_epochs: 1000001}", "loop.num_epochs", "1 to 1000000"},
         Refusal{"loop: {max_steps: 0}", "loop.max_steps", "at least 1"},
@@ -552,8 +555,7 @@ TEST_F(JobSpecTest, NeedsOneCudaDeviceForEachRank) {
 
 TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
   for (const auto& [change, feature] :
-       {std::pair("tracking: {trackers: [{tensorboard: {}}, {aim: {}}]}",
-                  "tracking.trackers[1].aim"),
+       {std::pair("accelerator: {mixed_precision: fp8}", "accelerator.mixed_precision=\"fp8\""),
         std::pair("accelerator: {profile_kwargs: {}}", "accelerator.profile_kwargs")}) {
     const absl::Status status = Validate(With(kJob, change));
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
@@ -564,7 +566,7 @@ TEST_F(JobSpecTest, NamesWhatIsNotImplemented) {
 
 TEST_F(JobSpecTest, WhatIsInvalidComesBeforeWhatIsNotImplemented) {
   const absl::Status status =
-      Validate(With(kJob, "{num_processes: 0, tracking: {trackers: [{aim: {}}]}}"));
+      Validate(With(kJob, "{num_processes: 0, accelerator: {profile_kwargs: {}}}"));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
     Fields, RefusedText,
     testing::Values(
         Refusal{"loop: {}\nmodel:\n  resnet: {}", "model.resnet",
-                "unknown field; allowed: mlp, convnet, gpt (line 3, column 3)"},
+                "unknown field; allowed: mlp, convnet, gpt, init_from (line 3, column 3)"},
         Refusal{"numProcesses: 2", "numProcesses", "unknown field; allowed: display_name, labels"},
         Refusal{"loss: {mse: {x: 1}}", "loss.mse.x", "unknown field; allowed: none"},
         Refusal{"num_processes: 2\nnum_processes: 3", "num_processes",

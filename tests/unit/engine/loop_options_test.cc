@@ -15,26 +15,6 @@ using ::testing::SizeIs;
 
 class LoopOptionsTest : public TrainingTest {
  protected:
-  // Runs as `world_size` ranks, one thread each.
-  std::vector<absl::StatusOr<Finished>> RunRanks(int world_size, std::vector<Reports>* reports,
-                                                 ScriptedGate::Script script = {}) {
-    auto starts = MakeStarts(world_size);
-    std::vector<absl::StatusOr<Finished>> results(static_cast<size_t>(world_size));
-    reports->assign(static_cast<size_t>(world_size), Reports());
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < world_size; ++rank) {
-      StartAttempt full = start_;
-      full.MergeFrom(starts[rank]);
-      starts[rank] = full;
-      threads.emplace_back([&, rank] {
-        ScriptedGate gate(script);
-        results[rank] = RunTraining(starts[rank], gate, (*reports)[rank]);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return results;
-  }
-
   accel::v1::EarlyStopping* Condition(const std::string& metric) {
     auto* condition = spec()->mutable_loop()->add_early_stopping();
     condition->set_metric(metric);
@@ -42,11 +22,6 @@ class LoopOptionsTest : public TrainingTest {
   }
 
   accel::v1::JobSpec* spec() { return start_.mutable_spec(); }
-
-  void ResumeFrom(const std::string& checkpoint, int64_t next) {
-    start_.set_resume_dir(folder_ / "checkpoints" / checkpoint);
-    start_.set_next_checkpoint(next);
-  }
 };
 
 TEST_F(LoopOptionsTest, ShortStepIsDividedByItsOwnBatches) {
@@ -108,6 +83,35 @@ TEST_F(LoopOptionsTest, ItemsOfAllRanksAndBatchesWeighTheSame) {
   const NamedTensors trained = Weights("0");
   for (size_t i = 0; i < weights.size(); ++i) {
     EXPECT_TRUE(at::allclose(weights[i].second, trained[i].second, 1e-5, 1e-6));
+  }
+}
+
+// Of a stream only the batches that were read tell how many a step has.
+TEST_F(LoopOptionsTest, StepsOfAStreamAreAveragedAsThoseOfAFileInOrder) {
+  spec()->mutable_data()->clear_split();
+  spec()->mutable_data()->set_shuffle(false);
+  spec()->mutable_data()->set_batch_size(5);  // five batches, or three of two ranks
+  spec()->clear_schedule();
+  Accumulate(2, true);
+  start_.mutable_resolved_accelerator()->mutable_dataloader_config()->set_dispatch_batches(false);
+  for (const std::string averaging : {"num_steps", "micro_batches", "items"}) {
+    spec()->mutable_loss()->set_averaging(averaging);
+    for (int world_size : {1, 2}) {
+      std::vector<Reports> reports[2];
+      NamedTensors weights[2];
+      for (int streams : {0, 1}) {
+        if (streams == 1) spec()->mutable_data()->mutable_streaming();
+        for (const auto& finished : RunRanks(world_size, &reports[streams])) {
+          ASSERT_TRUE(finished.ok()) << finished.status();
+        }
+        weights[streams] = Weights("0");
+        spec()->mutable_data()->clear_streaming();
+        fs::remove_all(folder_ / "checkpoints");
+      }
+      EXPECT_THAT(reports[0][0].Losses(), SizeIs(world_size == 1 ? 9 : 6));
+      EXPECT_EQ(reports[0][0].Losses(), reports[1][0].Losses()) << averaging << world_size;
+      ExpectSame(weights[0], weights[1]);
+    }
   }
 }
 
@@ -257,6 +261,33 @@ TEST_F(LoopOptionsTest, RanksTrainApartBetweenAverages) {
   for (const auto& finished : RunRanks(2, &together)) ASSERT_TRUE(finished.ok());
   EXPECT_EQ(local[0].Losses()[0], together[0].Losses()[0]);
   EXPECT_NE(local[0].Losses()[3], together[0].Losses()[3]);
+}
+
+TEST_F(LoopOptionsTest, PlateauOfTheLossSeesEachEpochOnce) {
+  spec()->mutable_optimizer()->mutable_sgd()->set_lr(0.5);
+  auto* plateau = spec()->mutable_schedule()->mutable_reduce_on_plateau();
+  plateau->set_metric("train/loss");
+  plateau->set_patience(0);
+  plateau->set_threshold(0.99);  // no value but the first is better
+  plateau->set_factor(0.5);
+  spec()->mutable_loop()->set_num_epochs(4);
+  spec()->mutable_loop()->set_checkpoint_every_steps(4);
+  Reports reports;
+  Run(start_, &reports);
+  std::vector<double> rates;
+  for (const auto& report : reports.all) {
+    if (report.has_step()) rates.push_back(report.step().learning_rate());
+  }
+  ASSERT_THAT(rates, SizeIs(20));
+  for (size_t i = 0; i < rates.size(); ++i) {
+    EXPECT_EQ(rates[i], i < 10 ? 0.5 : i < 15 ? 0.25 : 0.125) << i;
+  }
+  // Step 8 is inside the second epoch, whose losses so far are in the checkpoint.
+  ResumeFrom("1", 100);
+  Reports resumed;
+  Run(start_, &resumed);
+  EXPECT_EQ(resumed.Losses(),
+            std::vector<double>(reports.Losses().begin() + 8, reports.Losses().end()));
 }
 
 TEST_F(LoopOptionsTest, LocalSgdIsOffWithOneRank) {

@@ -121,6 +121,33 @@ class TrainingTest : public ::testing::Test {
     return finished.ok() ? *finished : Finished();
   }
 
+  // Runs start_ as `world_size` ranks, one thread each.
+  std::vector<absl::StatusOr<Finished>> RunRanks(int world_size, std::vector<Reports>* reports,
+                                                 const ScriptedGate::Script& script = {}) {
+    auto starts = MakeStarts(world_size);
+    std::vector<absl::StatusOr<Finished>> results(static_cast<size_t>(world_size));
+    reports->assign(static_cast<size_t>(world_size), Reports());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < starts.size(); ++rank) {
+      StartAttempt full = start_;
+      full.MergeFrom(starts[rank]);
+      // What the test has set stands over a rank's defaults.
+      full.mutable_resolved_accelerator()->MergeFrom(start_.resolved_accelerator());
+      starts[rank] = full;
+      threads.emplace_back([&, rank] {
+        ScriptedGate gate(script);
+        results[rank] = RunTraining(starts[rank], gate, (*reports)[rank]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return results;
+  }
+
+  void ResumeFrom(const std::string& checkpoint, int64_t next) {
+    start_.set_resume_dir(folder_ / "checkpoints" / checkpoint);
+    start_.set_next_checkpoint(next);
+  }
+
   absl::Status Fail(const StartAttempt& start) {
     ScriptedGate gate({});
     Reports reports;
@@ -142,6 +169,17 @@ class TrainingTest : public ::testing::Test {
   fs::path folder_;
   StartAttempt start_;
 };
+
+// Gradients overflow in the first steps, and again whenever the scale has grown.
+inline void ScaleLoss(accel::v1::AcceleratorConfig* config) {
+  config->set_mixed_precision("fp16");
+  auto* scaler = config->mutable_scaler_kwargs();
+  scaler->set_init_scale(1 << 24);
+  scaler->set_growth_factor(2);
+  scaler->set_backoff_factor(0.5);
+  scaler->set_growth_interval(2);
+  scaler->set_enabled(true);
+}
 
 inline void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
   ASSERT_EQ(a.size(), b.size());

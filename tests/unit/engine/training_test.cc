@@ -18,6 +18,7 @@
 namespace accel::engine {
 namespace {
 
+using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -161,71 +162,61 @@ TEST_F(TrainingTest, JobShorterThanAnAccumulatedStepIsRefused) {
   EXPECT_THAT(status.message(), HasSubstr("num_steps is 16, the job has 15 batches"));
 }
 
-class ResumeTest : public TrainingTest {
- protected:
-  void ExpectResumesEqualTheUninterruptedRun();
-};
-
-// From every place where a checkpoint can be: between steps, at an epoch's end, in an evaluation.
-void ResumeTest::ExpectResumesEqualTheUninterruptedRun() {
-  Reports whole;
-  const int64_t steps = Run(start_, &whole).step();
-  const NamedTensors weights = Weights("0");
-  const int64_t ticks = steps + 6;  // each of three evaluations has two batches
-  for (int64_t tick = 0; tick < ticks; ++tick) {
-    SCOPED_TRACE(tick);
-    fs::remove_all(folder_ / "checkpoints");
-    Reports before;
-    Run(start_, &before, [tick](int64_t begun) {
-      // The stop comes some ticks later: what is done in between must not count.
-      return TickGate::Decision{.checkpoint = begun == tick, .stop = begun == tick + 3};
-    });
-    ASSERT_FALSE(before.Checkpoints().empty());
-    const int64_t step = before.Checkpoints()[0].first;
-    StartAttempt resumed = start_;
-    resumed.set_resume_dir(folder_ / "checkpoints" / "0");
-    resumed.set_next_checkpoint(7);
-    Reports after;
-    const Finished finished = Run(resumed, &after);
-    EXPECT_EQ(finished.step(), steps);
-    EXPECT_EQ(after.all[0].ready().first_step(), step);
-    std::vector<double> losses = whole.Losses();
-    losses.erase(losses.begin(), losses.begin() + step);
-    EXPECT_EQ(after.Losses(), losses);
-    ExpectSame(Weights("7"), weights);
-  }
-}
-
-TEST_F(ResumeTest, ResumedRunEqualsTheUninterruptedOne) { ExpectResumesEqualTheUninterruptedRun(); }
-
-TEST_F(ResumeTest, ResumedRunWithAccumulatedStepsEqualsTheUninterruptedOne) {
-  Accumulate(2, true);
-  ExpectResumesEqualTheUninterruptedRun();
-}
-
-// Two evaluations come inside a step: a checkpoint has to wait for the step's end.
-TEST_F(ResumeTest, ResumedRunWithStepsOverEpochsEqualsTheUninterruptedOne) {
-  Accumulate(3, false);
-  ExpectResumesEqualTheUninterruptedRun();
-}
-
-TEST_F(TrainingTest, MaxStepsMayEndInTheMiddleOfAnEpochAndBeContinued) {
-  Reports whole;
-  Run(start_, &whole);
-  const NamedTensors weights = Weights("0");
-  fs::remove_all(folder_ / "checkpoints");
-  start_.mutable_spec()->mutable_schedule()->mutable_cosine()->set_total_steps(15);
+// JSON has neither NaN nor infinity.
+TEST_F(TrainingTest, MetricsScheduleGoesOnFromALossThatIsNoNumber) {
+  start_.mutable_spec()->mutable_data()->mutable_train()->mutable_normalization()->set_scale(1e38);
+  start_.mutable_spec()->mutable_optimizer()->mutable_sgd()->set_lr(1);
+  auto* plateau = start_.mutable_spec()->mutable_schedule()->mutable_reduce_on_plateau();
+  plateau->set_metric("train/loss");
+  plateau->set_patience(0);
   start_.mutable_spec()->mutable_loop()->set_max_steps(7);
   Reports first;
-  EXPECT_EQ(Run(start_, &first).step(), 7);
-  EXPECT_THAT(first.MetricSteps(), ElementsAre(5, 7));
-  start_.mutable_spec()->mutable_loop()->clear_max_steps();
+  Run(start_, &first);
+  start_.mutable_spec()->mutable_loop()->set_max_steps(12);
   start_.set_resume_dir(folder_ / "checkpoints" / "0");
   start_.set_next_checkpoint(1);
   Reports second;
-  Run(start_, &second);
-  EXPECT_THAT(second.MetricSteps(), ElementsAre(10, 15));
-  ExpectSame(Weights("1"), weights);
+  EXPECT_EQ(Run(start_, &second).step(), 12);
+  std::vector<double> rates;
+  for (const auto& report : second.all) {
+    if (report.has_step()) rates.push_back(report.step().learning_rate());
+  }
+  EXPECT_THAT(rates, ElementsAre(DoubleEq(0.1), DoubleEq(0.1), DoubleEq(0.1), DoubleEq(0.01),
+                                 DoubleEq(0.01)));
+}
+
+TEST_F(TrainingTest, SkippedStepsAreReportedAndNotTheSchedules) {
+  ScaleLoss(start_.mutable_resolved_accelerator());
+  start_.mutable_resolved_accelerator()->set_step_scheduler_with_optimizer(true);
+  start_.mutable_spec()->mutable_schedule()->mutable_step()->set_step_size(1);
+  Reports reports;
+  Run(start_, &reports);
+  int64_t skipped = 0;
+  double rate = 0.05;
+  for (const auto& report : reports.all) {
+    if (!report.has_step()) continue;
+    const auto& step = report.step();
+    EXPECT_DOUBLE_EQ(step.learning_rate(), rate);
+    skipped += step.loss_scaling().step_was_skipped() ? 1 : 0;
+    EXPECT_EQ(step.loss_scaling().skipped_steps(), skipped);
+    if (!step.loss_scaling().step_was_skipped()) rate *= 0.1;
+  }
+  EXPECT_GT(skipped, 2);
+  EXPECT_LT(skipped, 12);
+}
+
+TEST_F(TrainingTest, WeightsToStartFromInFloat16TrainInFloat32) {
+  Reports reports;
+  Run(start_, &reports);
+  NamedTensors half = Weights("0");
+  for (auto& [name, tensor] : half) tensor = tensor.to(at::kHalf);
+  ASSERT_TRUE(WriteSafetensors(folder_ / "half.safetensors", half).ok());
+  fs::remove_all(folder_ / "checkpoints");
+  ScaleLoss(start_.mutable_resolved_accelerator());
+  start_.mutable_spec()->mutable_model()->set_init_from("data/half.safetensors");
+  Reports scaled;
+  Run(start_, &scaled);
+  for (const auto& [name, tensor] : Weights("0")) EXPECT_EQ(tensor.scalar_type(), at::kFloat);
 }
 
 TEST_F(TrainingTest, PeriodicCheckpointsAndTheirLimit) {
@@ -316,86 +307,10 @@ TEST_F(TrainingTest, FailuresCarryTheirCause) {
   EXPECT_EQ(CauseOf(Fail(start)), Failure::OUT_OF_MEMORY) << Fail(start);
 }
 
-TEST_F(TrainingTest, ResumeRefusesWhatDoesNotFit) {
-  Reports reports;
-  Run(start_, &reports);
-  StartAttempt resumed = start_;
-  const fs::path saved = folder_ / "checkpoints" / "0";
-  resumed.set_resume_dir(saved);
-
-  StartAttempt other = resumed;
-  other.mutable_spec()->mutable_model()->mutable_mlp()->set_layer_sizes(1, 9);
-  absl::Status status = Fail(other);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("1.weight is Float [8, 2] in the checkpoint and Float "
-                                          "[9, 2] in the job"));
-  EXPECT_EQ(CauseOf(status), Failure::JOB);
-
-  other = resumed;
-  other.mutable_spec()->mutable_model()->mutable_mlp()->add_layer_sizes(2);
-  EXPECT_THAT(Fail(other).message(), HasSubstr("missing in the checkpoint"));
-
-  other = resumed;
-  other.mutable_spec()->mutable_optimizer()->mutable_sgd();
-  EXPECT_THAT(Fail(other).message(), HasSubstr("optimizer is adamw in the checkpoint and sgd"));
-
-  other = resumed;
-  other.mutable_spec()->mutable_data()->set_batch_size(5);
-  EXPECT_THAT(Fail(other).message(), HasSubstr("batches in an epoch is 5 in the checkpoint and 4"));
-
-  const uintmax_t size = fs::file_size(saved / "optimizer.safetensors");
-  fs::resize_file(saved / "optimizer.safetensors", size - 1);
-  status = Fail(resumed);
-  EXPECT_EQ(CauseOf(status), Failure::STORAGE);
-  EXPECT_THAT(status.message(), HasSubstr("optimizer.safetensors has"));
-}
-
-TEST_F(TrainingTest, ResumeRefusesAnotherAccumulationAndAPlaceInsideAStep) {
-  Accumulate(2, false);  // 15 batches: the last one only accumulates
-  Reports reports;
-  Run(start_, &reports);
-  start_.set_resume_dir(folder_ / "checkpoints" / "0");
-  start_.mutable_spec()->mutable_loop()->set_num_epochs(4);
-  absl::Status status = Fail(start_);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(CauseOf(status), Failure::JOB);
-  EXPECT_THAT(status.message(), HasSubstr("inside an accumulated step: epoch 3, batch 0"));
-  Accumulate(3, false);
-  EXPECT_THAT(Fail(start_).message(), HasSubstr("num_steps is 2 in the checkpoint and 3"));
-}
-
-TEST_F(TrainingTest, ResumeNeedsTheSameWorldSize) {
-  Reports reports;
-  Run(start_, &reports);
-  auto starts = MakeStarts(2);
-  std::vector<std::thread> threads;
-  for (StartAttempt& start : starts) {
-    StartAttempt full = start_;
-    full.MergeFrom(start);
-    full.set_resume_dir(folder_ / "checkpoints" / "0");
-    start = full;
-    threads.emplace_back([this, &start] {
-      const absl::Status status = Fail(start);
-      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_THAT(status.message(), HasSubstr("world size is 1 in the checkpoint and 2"));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST_F(TrainingTest, UnequalSharesTrainTheRoundsThatAllHave) {
-  auto starts = MakeStarts(2);
-  std::vector<std::thread> threads;
-  std::vector<Reports> reports(2);
-  for (int rank = 0; rank < 2; ++rank) {
-    StartAttempt full = start_;
-    full.MergeFrom(starts[rank]);
-    starts[rank] = full;
-    starts[rank].mutable_resolved_accelerator()->mutable_dataloader_config()->set_even_batches(
-        false);
-    threads.emplace_back([this, rank, &starts, &reports] { Run(starts[rank], &reports[rank]); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  start_.mutable_resolved_accelerator()->mutable_dataloader_config()->set_even_batches(false);
+  std::vector<Reports> reports;
+  for (const auto& finished : RunRanks(2, &reports)) EXPECT_TRUE(finished.ok());
   // 18 samples are 5 batches, 3 for rank 0 and 2 for rank 1.
   EXPECT_EQ(reports[0].Losses().size(), 6);
   EXPECT_EQ(reports[1].Losses().size(), 6);
