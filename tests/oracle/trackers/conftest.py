@@ -33,6 +33,15 @@ def read(*arguments):
     return json.loads(result.stdout.splitlines()[-1])
 
 
+def accelerate_run(tracker, project, folder, given, environment):
+    """The same rows and configuration through Accelerate's tracker."""
+    site = next(TRACKERS.parent.parent.glob("lib/python3*/site-packages"))
+    result = subprocess.run([sys.executable, HERE / "accelerate_run.py", tracker, project, folder],
+                            input=json.dumps(given), capture_output=True, text=True, timeout=240, cwd=folder,
+                            env={**os.environ, "ACCEL_TRACKERS_SITE": str(site), "HOME": str(folder), **environment})
+    assert result.returncode == 0, result.stderr
+
+
 class Server:
     """A real server of a package."""
 

@@ -13,8 +13,9 @@ import sys
 import pytest
 import torch
 import yaml
-from conftest import HERE, KEY, MLFLOW_TOKEN, ROOT, TRACKERS, TRACKIO_TOKEN, accelerate_run, one, read, system
+from conftest import KEY, ROOT, TRACKERS, accelerate_run, read
 from safetensors.torch import save_file
+from test_trackers import one
 
 pytestmark = pytest.mark.skipif(not TRACKERS.exists(), reason="tests/run installs the trackers")
 

@@ -92,6 +92,10 @@ def trackers(node, job, *arguments, check=True):
     return {t["name"]: t for t in json.loads(result.stdout)["trackers"]}
 
 
+def warnings(node, job):
+    return [e["message"] for e in system.Daemon.json(node, "get", job).get("events", [])]
+
+
 def secret_is_nowhere(node, job):
     for path in [*node.job_dir(job).rglob("*"), node.state_dir.parent / "acceld.log"]:
         if path.is_file():
