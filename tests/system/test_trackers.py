@@ -223,7 +223,7 @@ def test_a_plugin_that_refuses_stops_and_its_secret_is_not_shown(node, secrets):
 
 
 @pytest.mark.parametrize("flags, said", [
-    (('-DNAME=""', "-DFINISH=NULL"), "lacks name, finish"),
+    (('-DNAME=""', "-DFINISH=NULL", "-Wno-unused-function"), "lacks name, finish"),
     (('-DNAME="wandb"', "-DFINISH=finish"), 'the name "wandb" is taken'),
     (('-DNAME="web"', "-DFINISH=finish"), 'the name "web" is registered already'),
 ])
@@ -354,23 +354,28 @@ def test_a_full_disk_fails_no_job_and_loses_no_row(tmp_path, data_root):
         pytest.skip("a small file system needs root")
     state_dir = tmp_path / "state"
     state_dir.mkdir(mode=0o700)
-    small = state_dir / "jobs" / "full" / "trackers"
-    small.mkdir(parents=True, mode=0o700)
-    for folder in (state_dir / "jobs", state_dir / "jobs" / "full"):
-        folder.chmod(0o700)
-    mount = f"mount -t tmpfs -o size=64k tmpfs {small} && exec \"$@\""
-    daemon = Daemon(state_dir, data_root, "--tracker_plugin", build_plugin(tmp_path),
-                    inside=("unshare", "--mount", "sh", "-c", mount, "sh")).start()
+    daemon = Daemon(state_dir, data_root, "--tracker_plugin", build_plugin(tmp_path), "--max_ranks", "1",
+                    "--max_world_size", "1", inside=("unshare", "--mount")).start()
+
+    def inside(*command):
+        subprocess.run(["nsenter", "-t", str(daemon.process.pid), "-m", *map(str, command)], check=True)
+
+    # Waiting for its turn while its folder is made small.
+    daemon.submit(blobs_spec(ranks=1, epochs=1000000), "blocker")
+    daemon.wait_step("blocker", 1)
     names = ["tensorboard", "lines", "trackio", "wandb"]
     daemon.submit(spec_with({"wandb": {"mode": "offline"}}, epochs=80, log_with=names), "full")
+    small = daemon.job_dir("full") / "trackers"
+    small.mkdir(parents=True, mode=0o700, exist_ok=True)
+    inside("mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", small)
+    daemon.accelctl("cancel", "blocker")
     daemon.wait_state("full", "SUCCEEDED")
     states = trackers_of(daemon, "full")
     assert set(states) == set(names)
     for state in states.values():
         assert state["state"] == "FAILING", state
         assert "space" in state["last_error"] or "full" in state["last_error"], state
-    subprocess.run(["nsenter", "-t", str(daemon.process.pid), "-m", "mount", "-o", "remount,size=64m", small],
-                   check=True)
+    inside("mount", "-o", "remount,size=64m", small)
     assert {t["state"] for t in trackers_of(daemon, "full", "sync").values()} == {"FINISHED"}
     rows = rows_of(daemon, "full")
     seen = pathlib.Path(f"/proc/{daemon.process.pid}/root{small}")
