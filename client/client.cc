@@ -166,10 +166,9 @@ absl::StatusOr<std::vector<v1::TrackerStatus>> Client::ListTrackers(const std::s
 absl::StatusOr<std::vector<v1::TrackerStatus>> Client::SyncTrackers(
     v1::SyncTrackersRequest request) {
   if (!request.has_timeout_seconds()) request.set_timeout_seconds(kSyncSeconds);
-  ACCEL_ASSIGN_OR_RETURN(
-      v1::SyncTrackersResponse response,
-      Call(*trackers_, &v1::TrackerService::Stub::SyncTrackers, WithRequestId(request),
-           absl::Seconds(request.timeout_seconds())));
+  ACCEL_ASSIGN_OR_RETURN(v1::SyncTrackersResponse response,
+                         Call(*trackers_, &v1::TrackerService::Stub::SyncTrackers,
+                              WithRequestId(request), absl::Seconds(request.timeout_seconds())));
   return TrackersOf(std::move(response));
 }
 

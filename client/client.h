@@ -84,11 +84,9 @@ class Client {
   Client(std::string address, std::shared_ptr<grpc::Channel> channel, ClientOptions options);
 
   template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(Stub& stub,
-                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                             Response*),
-                                const Request& request,
-                                absl::Duration extra = absl::ZeroDuration());
+  absl::StatusOr<Response> Call(
+      Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+      const Request& request, absl::Duration extra = absl::ZeroDuration());
 
   template <typename Request, typename Response, typename Record>
   std::unique_ptr<RecordStream<Record>> Stream(

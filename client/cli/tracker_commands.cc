@@ -29,7 +29,8 @@ Table::Cell StateCell(v1::TrackerStatus::State state) {
   }
 }
 
-void Print(Context& context, const std::string& job, const std::vector<v1::TrackerStatus>& trackers) {
+void Print(Context& context, const std::string& job,
+           const std::vector<v1::TrackerStatus>& trackers) {
   if (context.Format() != OutputFormat::kTable) {
     PrintList(context.io.out, context.Format(), "trackers", Pointers(trackers));
     return;
@@ -70,8 +71,9 @@ absl::StatusOr<ExitCode> Sync(Context& context, const std::string& job, double t
 
 void AddTrackerCommands(CLI::App* app, Context& context) {
   CLI::App* trackers = app->add_subcommand(
-      "trackers", "Show a job's trackers, or send what an ended job's have not got: trackers JOB, "
-                  "trackers sync JOB");
+      "trackers",
+      "Show a job's trackers, or send what an ended job's have not got: trackers JOB, "
+      "trackers sync JOB");
   auto arguments = std::make_shared<std::vector<std::string>>();
   auto timeout = std::make_shared<double>(60);
   trackers->add_option("JOB", *arguments, "The job, after \"sync\" to send what is left")

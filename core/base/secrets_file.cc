@@ -34,8 +34,9 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::filesystem::path& path) {
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus("cannot look at", path, errno);
   const bool ours = info.st_uid == geteuid() || info.st_uid == 0;
   if (!S_ISREG(info.st_mode) || !ours || (info.st_mode & 077) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        path.string(), " must be a regular file of this user that nobody else may read (mode 0600)"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(path.string(),
+                     " must be a regular file of this user that nobody else may read (mode 0600)"));
   }
   if (info.st_size > kMaxBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), " has more than 1 MiB"));

@@ -83,8 +83,9 @@ void CheckStreaming(const JobSpec& spec, FieldViolations* violations) {
   }
   const std::string length = LengthField(spec.schedule());
   if (!spec.loop().has_max_steps() && !length.empty()) {
-    violations->Add(length, "required with data.streaming and without loop.max_steps: the length "
-                            "of the job is not known beforehand");
+    violations->Add(length,
+                    "required with data.streaming and without loop.max_steps: the length "
+                    "of the job is not known beforehand");
   }
 }
 

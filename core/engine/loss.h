@@ -31,8 +31,7 @@ int64_t IgnoreIndex(const accel::v1::LossSpec& loss);
 //   mse:           output and targets float32 of as many values
 //   next_token:    output [n, length, tokens], targets int64 [n, length]
 at::Tensor ComputeLoss(const accel::v1::LossSpec& loss, const at::Tensor& output,
-                       const at::Tensor& targets,
-                       LossReduction reduction = LossReduction::kMean);
+                       const at::Tensor& targets, LossReduction reduction = LossReduction::kMean);
 
 // Items of a batch that count: samples (cross_entropy), tokens (next_token) or numbers (mse).
 int64_t CountItems(const accel::v1::LossSpec& loss, const at::Tensor& targets);

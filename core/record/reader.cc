@@ -71,9 +71,8 @@ class SqliteReader final : public Reader {
     while (true) {
       ACCEL_ASSIGN_OR_RETURN(const bool found, select.Step());
       if (!found) break;
-      ACCEL_ASSIGN_OR_RETURN(
-          trackers.emplace_back(),
-          Parse<accel::v1::TrackerStatus>(select.Blob(0), "status of a tracker"));
+      ACCEL_ASSIGN_OR_RETURN(trackers.emplace_back(), Parse<accel::v1::TrackerStatus>(
+                                                          select.Blob(0), "status of a tracker"));
     }
     for (accel::v1::TrackerStatus& tracker : trackers) {
       ACCEL_ASSIGN_OR_RETURN(const int64_t lag, CountMetricsAfter(tracker.last_sequence()));

@@ -25,7 +25,7 @@ constexpr const char* kMigrations[kSchemaVersion] = {R"sql(
     tracker TEXT PRIMARY KEY,
     sequence INTEGER NOT NULL);
 )sql",
-                                                      R"sql(
+                                                     R"sql(
   CREATE TABLE tracker_status (
     tracker TEXT PRIMARY KEY,
     payload BLOB NOT NULL);

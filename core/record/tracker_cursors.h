@@ -14,9 +14,10 @@
 
 namespace accel::record {
 
-// How far each tracker has been fed and how it stands, kept in the job's record through a connection of its own
-// beside the Writer's. Not thread-safe: one for each thread. A crash of the machine may take the
-// last positions back, so that rows come to a tracker again, but never leaves one out.
+// How far each tracker has been fed and how it stands, kept in the job's record through a
+// connection of its own beside the Writer's. Not thread-safe: one for each thread. A crash of the
+// machine may take the last positions back, so that rows come to a tracker again, but never leaves
+// one out.
 class TrackerCursors {
  public:
   // NOT_FOUND when the record does not exist yet.

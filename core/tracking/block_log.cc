@@ -59,8 +59,8 @@ class Scanner {
       }
       std::string header(kFragmentHeader, '\0');
       if (!Read(&header)) return false;
-      const uint32_t crc = Byte(header, 0) | Byte(header, 1) << 8 | Byte(header, 2) << 16 |
-                           Byte(header, 3) << 24;
+      const uint32_t crc =
+          Byte(header, 0) | Byte(header, 1) << 8 | Byte(header, 2) << 16 | Byte(header, 3) << 24;
       std::string data(Byte(header, 4) | Byte(header, 5) << 8, '\0');
       const auto kind = static_cast<uint8_t>(header[6]);
       const bool begins = kind == kWhole || kind == kFirst;

@@ -12,21 +12,22 @@
 
 namespace accel::tracking {
 
-// LevelDB's log format as W&B and SwanLab use it: a header of theirs, then records cut into fragments
-// (checksum, length, kind, data) that never cross the borders of 32 KiB blocks counted from the start
-// of the file. The checksum is the plain CRC-32 over kind and data. Used by one thread.
+// LevelDB's log format as W&B and SwanLab use it: a header of theirs, then records cut into
+// fragments (checksum, length, kind, data) that never cross the borders of 32 KiB blocks counted
+// from the start of the file. The checksum is the plain CRC-32 over kind and data. Used by one
+// thread.
 class BlockLog {
  public:
-  // Opens or creates the log. Calls back with each whole record that it holds; what follows the last
-  // one, torn by a crash, is cut off. DATA_LOSS where the header is another.
+  // Opens or creates the log. Calls back with each whole record that it holds; what follows the
+  // last one, torn by a crash, is cut off. DATA_LOSS where the header is another.
   static absl::StatusOr<BlockLog> Open(const std::filesystem::path& path, absl::string_view header,
                                        absl::FunctionRef<void(absl::string_view)> on_record);
 
   // Buffers a record.
   void Add(absl::string_view record);
 
-  // Appends what is buffered with one write. After an error the file is as it was and the records are
-  // still buffered.
+  // Appends what is buffered with one write. After an error the file is as it was and the records
+  // are still buffered.
   absl::Status Flush();
 
   // Puts what was flushed on the disk.

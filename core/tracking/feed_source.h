@@ -21,8 +21,8 @@ namespace accel::tracking {
 // Used by one thread. Any call may be repeated after an error.
 class FeedSource {
  public:
-  // Rows of single ranks other than 0 are left out when `main_process_only`, values of steps that are
-  // trained again when `keeps_first`.
+  // Rows of single ranks other than 0 are left out when `main_process_only`, values of steps that
+  // are trained again when `keeps_first`.
   FeedSource(std::filesystem::path record_path, std::string tracker, bool main_process_only,
              bool keeps_first, record::ReadLimits limits);
 

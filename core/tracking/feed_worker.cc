@@ -197,8 +197,8 @@ void FeedWorker::NoteProgress(Progress progress) {
 absl::Status FeedWorker::AnnounceRepeat(const RewindFilter::Repeat& repeat) {
   ACCEL_RETURN_IF_ERROR(Call([&](Tracker& tracker) { return tracker.OnRewind(repeat.first); }));
   if (std::exchange(announced_repeat_, repeat.first) == repeat.first) return absl::OkStatus();
-  Warn(absl::StrCat("steps ", repeat.first, " to ", repeat.last, " are trained again: ",
-                    tracker_->name(), " ", EffectOf(tracker_->rewind())),
+  Warn(absl::StrCat("steps ", repeat.first, " to ", repeat.last,
+                    " are trained again: ", tracker_->name(), " ", EffectOf(tracker_->rewind())),
        0);
   return absl::OkStatus();
 }
@@ -226,10 +226,10 @@ void FeedWorker::NoteFailure(const absl::Status& failure) {
   last_error_text_ = error.ToString();
   last_error_time_ = clock_->Now();
   if (!news) return;
-  Warn(absl::StrCat("tracker ", tracker_->name(),
-                    permanent ? " is not fed any more, its rows are kept: "
-                              : " failed, its rows are kept: ",
-                    error.ToString()),
+  Warn(absl::StrCat(
+           "tracker ", tracker_->name(),
+           permanent ? " is not fed any more, its rows are kept: " : " failed, its rows are kept: ",
+           error.ToString()),
        failures);
 }
 

@@ -11,11 +11,13 @@
 
 namespace accel::tracking {
 
-// What a tracker could not express, counted: each kind of it is told once for each key when it first
-// happens, and with its number at the end. Of at most 1000 pairs; further ones are counted together.
+// What a tracker could not express, counted: each kind of it is told once for each key when it
+// first happens, and with its number at the end. Of at most 1000 pairs; further ones are counted
+// together.
 class Omissions {
  public:
-  // `what` completes a sentence that starts with the key: `has a value that is no number, left out`.
+  // `what` completes a sentence that starts with the key: `has a value that is no number, left
+  // out`.
   void Note(absl::string_view key, absl::string_view what);
 
   // Something to be told that belongs to no key.

@@ -11,8 +11,8 @@
 namespace accel::tracking {
 
 // Finds the values of steps that an attempt of the job trains again after an earlier attempt had
-// logged them. Sees every row of the record in order. Values of one key are compared with each other
-// only, since an evaluation may have been cut off that training was ahead of.
+// logged them. Sees every row of the record in order. Values of one key are compared with each
+// other only, since an evaluation may have been cut off that training was ahead of.
 class RewindFilter {
  public:
   // Steps that were trained again.

@@ -34,8 +34,8 @@ struct LogCall {
 // How a run ended, for trackers that show it.
 enum class RunOutcome { kSucceeded, kFailed, kCancelled };
 
-// What becomes of the points that a tracker holds when an attempt of the job goes back to a checkpoint
-// and trains steps again.
+// What becomes of the points that a tracker holds when an attempt of the job goes back to a
+// checkpoint and trains steps again.
 enum class Rewind {
   // They stay; the repeated ones are not handed over.
   kKeepsFirst,
@@ -76,8 +76,8 @@ class Tracker {
   // The next rows train the steps from `step` on again. May be called again for the same step.
   virtual absl::Status OnRewind(int64_t /*step*/) { return absl::OkStatus(); }
 
-  // The first row of those that Log has taken and that a restart of the process would lose; the rows
-  // from it on come again then. Nothing when there is none.
+  // The first row of those that Log has taken and that a restart of the process would lose; the
+  // rows from it on come again then. Nothing when there is none.
   virtual std::optional<int64_t> held_from() const { return std::nullopt; }
 
   // Where people find the run: an address or a folder. Empty while unknown.

@@ -30,13 +30,15 @@ std::string TrackerSettings::ChooseVariable(absl::string_view variable,
   return value.empty() ? std::string(option) : value;
 }
 
-std::string TrackerSettings::Secret(absl::string_view name) const { return ValueOf(secrets_, name); }
+std::string TrackerSettings::Secret(absl::string_view name) const {
+  return ValueOf(secrets_, name);
+}
 
 absl::StatusOr<std::string> TrackerSettings::RequireSecret(absl::string_view name) const {
   std::string value = Secret(name);
   if (!value.empty()) return value;
-  return Permanent(absl::FailedPreconditionError(
-      absl::StrCat("the node's secrets file has no secret ", name)));
+  return Permanent(
+      absl::FailedPreconditionError(absl::StrCat("the node's secrets file has no secret ", name)));
 }
 
 std::string TrackerSettings::Redact(absl::string_view text) const {

@@ -8,8 +8,8 @@ namespace accel::tracking {
 namespace {
 
 absl::Status ZipError(const std::filesystem::path& path, zip_error_t* error) {
-  absl::Status status =
-      absl::InternalError(absl::StrCat("cannot write ", path.string(), ": ", zip_error_strerror(error)));
+  absl::Status status = absl::InternalError(
+      absl::StrCat("cannot write ", path.string(), ": ", zip_error_strerror(error)));
   zip_error_fini(error);
   return status;
 }
@@ -19,8 +19,7 @@ absl::Status ArchiveError(const std::filesystem::path& path, zip_t* archive) {
       absl::StrCat("cannot write ", path.string(), ": ", zip_strerror(archive)));
 }
 
-absl::Status AddMember(const std::filesystem::path& path, const ZipMember& member,
-                       zip_t* archive) {
+absl::Status AddMember(const std::filesystem::path& path, const ZipMember& member, zip_t* archive) {
   zip_source_t* const source =
       member.file.empty()
           ? zip_source_buffer(archive, member.text.data(), member.text.size(), /*freep=*/0)

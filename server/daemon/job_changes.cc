@@ -11,9 +11,7 @@ namespace accel::daemon {
 using accel::v1::Failure;
 using accel::v1::Job;
 
-int RanksOf(const Job& job) {
-  return config::ProcessesPerMachine(job.spec());
-}
+int RanksOf(const Job& job) { return config::ProcessesPerMachine(job.spec()); }
 
 Job WithEtag(Job job) {
   job.clear_etag();

@@ -9,8 +9,8 @@
 
 namespace accel::daemon {
 
-// accel.v1.TrackerService: reads how trackers stand from the jobs' records, and starts processes that
-// send what is left.
+// accel.v1.TrackerService: reads how trackers stand from the jobs' records, and starts processes
+// that send what is left.
 class TrackerService final : public accel::v1::TrackerService::CallbackService {
  public:
   TrackerService(ServiceEnvironment* environment, SupervisorLauncher* launcher)

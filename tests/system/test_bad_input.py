@@ -100,7 +100,6 @@ def test_not_implemented_is_named(daemon):
     for changes, feature in (
         ({"accelerator.mixed_precision": "fp8"}, "accelerator.mixed_precision"),
         ({"accelerator.profile_kwargs": {}}, "accelerator.profile_kwargs"),
-        ({"accelerator.ao_recipe_kwargs": {}}, "accelerator.ao_recipe_kwargs"),
     ):
         result = daemon.accelctl("validate", "-", input=yaml.safe_dump(changed(blobs_spec(), changes)), check=False)
         assert result.returncode == 6, result.stderr

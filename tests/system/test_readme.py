@@ -53,6 +53,8 @@ def test_the_tour_from_start_to_stop(environment, tmp_path):
     csv = ROOT / "build/digits.csv"
     assert len(csv.read_text().splitlines()) > 100
     csv.unlink()
+    part = next(output for command, output in said.items() if "part-1" in command)
+    assert "part-1 SUCCEEDED" in part
     diff = next(output for command, output in said.items() if "kwargs diff" in command)
     assert '"bucket_cap_mb"' in diff and "find_unused_parameters" not in diff
     assert not [line for _, _, line in process_table() if str(tmp_path) in line]

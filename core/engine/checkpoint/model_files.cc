@@ -164,8 +164,8 @@ absl::StatusOr<std::map<std::string, std::string>> ParseIndex(const std::string&
     if (!file.is_string()) return MalformedData(name, "weight_map has a value that is no string");
     const auto& shard = file.get_ref<const std::string&>();
     if (shard.empty() || absl::StrContains(shard, '/') || shard == "." || shard == "..") {
-      return MalformedData(name, absl::StrCat("weight_map has \"", shard,
-                                              "\", which is no file beside the index"));
+      return MalformedData(
+          name, absl::StrCat("weight_map has \"", shard, "\", which is no file beside the index"));
     }
     shards[tensor] = shard;
   }
@@ -198,9 +198,9 @@ class ModelReader {
       for (const Entry& entry : readers_.back().entries()) {
         const auto found = map.find(entry.name);
         if (found == map.end() || found->second != file) {
-          return MalformedData(absl::StrCat(where_, "/", file),
-                               absl::StrCat("has tensor ", entry.name,
-                                            ", which the index does not say"));
+          return MalformedData(
+              absl::StrCat(where_, "/", file),
+              absl::StrCat("has tensor ", entry.name, ", which the index does not say"));
         }
       }
     }
@@ -265,13 +265,11 @@ absl::Status LoadModelFiles(const OpenModelFile& open, absl::string_view where, 
   absl::StatusOr<Fd> whole = open(kModelFile);
   absl::StatusOr<Fd> index = open(kIndexFile);
   if (whole.ok() && index.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(where, " has ", kModelFile, " and ",
-                                                      kIndexFile,
-                                                      ": one of them is of another model"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        where, " has ", kModelFile, " and ", kIndexFile, ": one of them is of another model"));
   }
   if (whole.ok()) {
-    ACCEL_RETURN_IF_ERROR(
-        reader.AddFile(*std::move(whole), absl::StrCat(where, "/", kModelFile)));
+    ACCEL_RETURN_IF_ERROR(reader.AddFile(*std::move(whole), absl::StrCat(where, "/", kModelFile)));
     return reader.CopyTo(target, rule);
   }
   if (!absl::IsNotFound(whole.status())) return whole.status();

@@ -1,7 +1,10 @@
 #include "core/engine/distributed/store.h"
 
+#include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +20,8 @@ using std::chrono::milliseconds;
 
 // How long the ranks that did not come are asked for once the time is over.
 constexpr milliseconds kAskTimeout{1000};
+// How much later than TCPStore's own limit of a connection this one is.
+constexpr milliseconds kSlack{500};
 
 std::string ArrivalKey(int rank) { return absl::StrCat("accel/arrived/", rank); }
 
@@ -32,6 +37,19 @@ c10::intrusive_ptr<c10d::Store> Connect(const StartAttempt& start) {
   options.timeout = GroupTimeout(start);
   if (options.isServer) options.masterListenFd = start.store_listen_fd();
   return c10::make_intrusive<c10d::TCPStore>(start.store_host(), options);
+}
+
+// As Connect. TCPStore's client waits without end for the answer of a server that took its
+// connection: here it is given up after the timeout. The worker ends then, and the thread with it.
+c10::intrusive_ptr<c10d::Store> ConnectInTime(const StartAttempt& start) {
+  if (start.rank() == 0 || !start.store_file().empty()) return Connect(start);
+  std::packaged_task<c10::intrusive_ptr<c10d::Store>()> task([start] { return Connect(start); });
+  std::future<c10::intrusive_ptr<c10d::Store>> connected = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (connected.wait_for(GroupTimeout(start) + kSlack) != std::future_status::ready) {
+    C10_THROW_ERROR(DistStoreError, "rank 0, which hosts the store, does not answer");
+  }
+  return connected.get();
 }
 
 // The ranks that have not arrived, in words.
@@ -68,7 +86,7 @@ c10::intrusive_ptr<c10d::Store> OpenStore(const StartAttempt& start) {
                    ", timeout ", absl::FormatDuration(absl::Milliseconds(timeout.count())));
   c10::intrusive_ptr<c10d::Store> store;
   try {
-    store = Connect(start);
+    store = ConnectInTime(start);
     store->setTimeout(timeout);
     store->set(ArrivalKey(start.rank()), std::vector<uint8_t>{1});
     std::vector<std::string> arrivals;

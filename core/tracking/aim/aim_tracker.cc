@@ -17,8 +17,9 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kHashDigits = 24;
-// After so many a message is sent; each has about 200 bytes, and the server takes 16 MiB.
-constexpr size_t kMaxInstructions = 4000;
+// After so many a message is sent. Aim's server takes a time to read a message that grows with the
+// square of its length: 4000 keep it busy for minutes.
+constexpr size_t kMaxInstructions = 50;
 // The server forgets a client after five minutes without one.
 constexpr absl::Duration kHeartbeatInterval = absl::Seconds(10);
 

@@ -58,8 +58,7 @@ absl::Status CustomTracker::Post(std::vector<json> lines) {
     line["uid"] = context_.job_uid;
     absl::StrAppend(&body, DumpJson(line), "\n");
   }
-  const absl::Status sent =
-      api_.Send("POST", "", std::move(body), "application/x-ndjson").status();
+  const absl::Status sent = api_.Send("POST", "", std::move(body), "application/x-ndjson").status();
   return absl::IsInvalidArgument(sent) ? Permanent(sent) : sent;
 }
 

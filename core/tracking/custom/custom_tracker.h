@@ -22,9 +22,9 @@ namespace accel::tracking {
 //   {"event":"log","sequence":n,"step":n,"time":seconds,"attempt":n,"values":{...}}
 //   {"event":"rewind","step":n}
 //   {"event":"finish","outcome":"succeeded"|"failed"|"cancelled"}
-// Numbers that JSON does not have are the strings "NaN", "Infinity" and "-Infinity". A line may come
-// again after a failure; a log line's `sequence` tells. A secret of the node with the tracker's name
-// goes along as a bearer token.
+// Numbers that JSON does not have are the strings "NaN", "Infinity" and "-Infinity". A line may
+// come again after a failure; a log line's `sequence` tells. A secret of the node with the
+// tracker's name goes along as a bearer token.
 class CustomTracker final : public Tracker {
  public:
   static absl::StatusOr<std::unique_ptr<Tracker>> Make(const accel::v1::CustomTracker& spec,

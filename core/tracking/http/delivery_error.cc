@@ -37,7 +37,8 @@ bool IsPermanent(const absl::Status& status) {
 }
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration wait) {
-  const int64_t ms = absl::ToInt64Milliseconds(std::clamp(wait, absl::ZeroDuration(), kLongestWait));
+  const int64_t ms =
+      absl::ToInt64Milliseconds(std::clamp(wait, absl::ZeroDuration(), kLongestWait));
   status.SetPayload(kRetryAfterUrl, absl::Cord(absl::StrCat(ms)));
   return status;
 }

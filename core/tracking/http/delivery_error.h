@@ -23,8 +23,8 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // OK for 2xx. UNAUTHENTICATED (401) and PERMISSION_DENIED (403), permanent; UNAVAILABLE for what
 // passes (408, 425, 429, 5xx), with the server's wish where it is in seconds; INVALID_ARGUMENT for
-// every other answer: what was sent is wrong and must not come again as it is. `what` names the call;
-// the start of the answer's text is added.
+// every other answer: what was sent is wrong and must not come again as it is. `what` names the
+// call; the start of the answer's text is added.
 absl::Status HttpStatus(absl::string_view what, const HttpResponse& response);
 
 }  // namespace accel::tracking

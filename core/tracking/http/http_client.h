@@ -30,7 +30,8 @@ struct HttpOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   // Of a whole request.
   absl::Duration timeout = absl::Seconds(30);
-  // Certificates of private authorities, PEM, which are trusted beside the system's; empty for none.
+  // Certificates of private authorities, PEM, which are trusted beside the system's; empty for
+  // none.
   std::string ca_file;
   // A longer answer is an error.
   size_t max_response_bytes = 16 << 20;

@@ -38,7 +38,8 @@ absl::StatusOr<json> JsonApi::Send(absl::string_view method, absl::string_view p
   if (response.body.empty()) return json();
   json answer = json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   if (answer.is_discarded()) {
-    return absl::UnavailableError(absl::StrCat(what, " was answered with something else than JSON"));
+    return absl::UnavailableError(
+        absl::StrCat(what, " was answered with something else than JSON"));
   }
   return answer;
 }

@@ -60,7 +60,8 @@ class SqliteStore final : public TrackioStore {
     if (!fd.valid()) return ErrnoStatus("cannot open", lock_path_, errno);
     for (int i = 0; i < kLockTries; ++i) {
       if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-      if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus("cannot lock", lock_path_, errno);
+      if (errno != EWOULDBLOCK && errno != EINTR)
+        return ErrnoStatus("cannot lock", lock_path_, errno);
       absl::SleepFor(kLockWait);
     }
     return absl::UnavailableError(absl::StrCat(lock_path_.string(), " is held by another process"));

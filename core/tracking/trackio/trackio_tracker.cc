@@ -47,9 +47,10 @@ absl::StatusOr<std::unique_ptr<Tracker>> TrackioTracker::Make(const accel::v1::T
                                                               const TrackerContext& context) {
   const std::string project = FileName(context.project);
   if (IsReservedProject(project)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the project \"", project, "\" is a name that trackio keeps for itself: it must not start "
-        "with \"registry-\" or end with \"_system\", \"_configs\" or \"_traces\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the project \"", project,
+                     "\" is a name that trackio keeps for itself: it must not start "
+                     "with \"registry-\" or end with \"_system\", \"_configs\" or \"_traces\""));
   }
   const std::string server = context.settings.Choose(spec.server_url(), "TRACKIO_SERVER_URL");
   std::unique_ptr<TrackioStore> store;
@@ -59,11 +60,11 @@ absl::StatusOr<std::unique_ptr<Tracker>> TrackioTracker::Make(const accel::v1::T
         spec.has_write_token_secret() ? spec.write_token_secret() : "TRACKIO_WRITE_TOKEN");
     std::vector<std::string> headers;
     if (!token.empty()) headers.push_back(absl::StrCat("X-Trackio-Write-Token: ", token));
-    store = TrackioStore::Server(
-        JsonApi(context.make_http(HttpOptions()), server, std::move(headers)));
+    store =
+        TrackioStore::Server(JsonApi(context.make_http(HttpOptions()), server, std::move(headers)));
   } else if (spec.storage() == "inbox") {
-    store = TrackioStore::Inbox(folder, DerivedHex(context.job_uid, "trackio writer", kWriterDigits),
-                                context.files);
+    store = TrackioStore::Inbox(
+        folder, DerivedHex(context.job_uid, "trackio writer", kWriterDigits), context.files);
   } else {
     store = TrackioStore::Sqlite(folder, project);
   }

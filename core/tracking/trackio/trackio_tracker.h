@@ -17,7 +17,8 @@
 namespace accel::tracking {
 
 // Trackio: a row of the job's record is a row of the run, numbers, texts and maps as they are; NaN
-// and infinities as the words that Trackio's readers turn back. Keys that Trackio keeps for itself get
+// and infinities as the words that Trackio's readers turn back. Keys that Trackio keeps for itself
+// get
 // "__" in front. Each row has an id made from its place in the record, so that it is stored once
 // however often it is sent.
 class TrackioTracker final : public Tracker {

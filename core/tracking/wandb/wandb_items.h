@@ -9,8 +9,8 @@
 
 namespace accel::tracking {
 
-// Values by their path, as JSON text: how W&B's log holds a row, the summary and the configuration. A
-// map's values have a path of two parts, everything else one of one.
+// Values by their path, as JSON text: how W&B's log holds a row, the summary and the configuration.
+// A map's values have a path of two parts, everything else one of one.
 using WandBItems = std::map<std::vector<std::string>, std::string>;
 
 // Takes the values of a row in; a key that is there already is replaced. Keys that W&B keeps for

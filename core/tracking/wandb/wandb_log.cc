@@ -45,9 +45,10 @@ absl::StatusOr<WandBLog> WandBLog::Open(const std::filesystem::path& path,
                                         int64_t first_line) {
   WandBLog wandb(first_line);
   ACCEL_ASSIGN_OR_RETURN(BlockLog log, BlockLog::Open(path, kHeader, [&](absl::string_view bytes) {
-    Record record;
-    if (record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) wandb.Learn(record);
-  }));
+                           Record record;
+                           if (record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+                             wandb.Learn(record);
+                         }));
   wandb.log_.emplace(std::move(log));
   if (wandb.num_ > 0) return wandb;
   Record header;
@@ -85,7 +86,8 @@ void WandBLog::AddConfig(const WandBItems& items) {
 }
 
 void WandBLog::AddRow(int64_t step, const WandBItems& items, int64_t sequence) {
-  // The summary first: a log that is cut off between the two must not lack what the row says it has.
+  // The summary first: a log that is cut off between the two must not lack what the row says it
+  // has.
   Record summary;
   ToRecord(items, summary.mutable_summary()->mutable_update());
   Add(std::move(summary));

@@ -17,8 +17,8 @@
 
 namespace accel::tracking {
 
-// A run's transaction log, `run-<id>.wandb`, which `wandb sync` of the package uploads. Knows after a
-// restart which rows of the job's record it holds.
+// A run's transaction log, `run-<id>.wandb`, which `wandb sync` of the package uploads. Knows after
+// a restart which rows of the job's record it holds.
 class WandBLog {
  public:
   // Keeps no lines.

@@ -51,8 +51,8 @@ std::string AppUrl(const std::string& base) {
 absl::StatusOr<json> WandBStream::Upsert(const json& variables) {
   ACCEL_ASSIGN_OR_RETURN(
       const json answer,
-      api_.Post("/graphql", {{"operationName", "UpsertBucket"}, {"query", kUpsert},
-                             {"variables", variables}}));
+      api_.Post("/graphql",
+                {{"operationName", "UpsertBucket"}, {"query", kUpsert}, {"variables", variables}}));
   ACCEL_RETURN_IF_ERROR(RefusalOf(answer));
   const json bucket = answer.value(json::json_pointer("/data/upsertBucket/bucket"), json());
   if (!bucket.is_object()) {
@@ -78,9 +78,9 @@ absl::StatusOr<int64_t> WandBStream::Open(const RunRecord& run) {
   }
   ACCEL_ASSIGN_OR_RETURN(const json bucket, Upsert(variables));
   const std::string project = bucket.value(json::json_pointer("/project/name"), run.project());
-  const std::string entity =
-      bucket.value(json::json_pointer("/project/entity/name"), run.entity());
-  const std::string path = absl::StrCat("/", PercentEncode(entity), "/", PercentEncode(project), "/");
+  const std::string entity = bucket.value(json::json_pointer("/project/entity/name"), run.entity());
+  const std::string path =
+      absl::StrCat("/", PercentEncode(entity), "/", PercentEncode(project), "/");
   stream_path_ = absl::StrCat("/files", path, PercentEncode(run.run_id()), "/file_stream");
   location_ = absl::StrCat(AppUrl(api_.base_url()), path, "runs/", PercentEncode(run.run_id()));
   const auto count = bucket.find("historyLineCount");

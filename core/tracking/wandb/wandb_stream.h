@@ -14,8 +14,8 @@
 
 namespace accel::tracking {
 
-// A run on a W&B server: made by a GraphQL mutation, its history sent as lines with their numbers, so
-// that what is sent again is the same line.
+// A run on a W&B server: made by a GraphQL mutation, its history sent as lines with their numbers,
+// so that what is sent again is the same line.
 class WandBStream {
  public:
   explicit WandBStream(JsonApi api) : api_(std::move(api)) {}
@@ -24,10 +24,11 @@ class WandBStream {
   absl::StatusOr<int64_t> Open(const accel::internal::v1::wandb::RunRecord& run);
 
   // Replaces the configuration, values by their path as JSON text.
-  absl::Status SetConfig(const accel::internal::v1::wandb::RunRecord& run, const WandBItems& config);
+  absl::Status SetConfig(const accel::internal::v1::wandb::RunRecord& run,
+                         const WandBItems& config);
 
-  // Sends the log's lines, within the service's limits, and drops each that was taken. `base` is the
-  // number that the log's line 0 has on the server.
+  // Sends the log's lines, within the service's limits, and drops each that was taken. `base` is
+  // the number that the log's line 0 has on the server.
   absl::Status SendLines(int64_t base, WandBLog* log);
 
   // Says that the run has ended.

@@ -88,8 +88,7 @@ WandBTracker::WandBTracker(Options options, const TrackerContext& context)
       start_time_(absl::FromUnixSeconds(options_.run.start_time().seconds())) {}
 
 std::filesystem::path WandBTracker::RunFolder() const {
-  const std::string stamp =
-      absl::FormatTime("%Y%m%d_%H%M%S", start_time_, absl::LocalTimeZone());
+  const std::string stamp = absl::FormatTime("%Y%m%d_%H%M%S", start_time_, absl::LocalTimeZone());
   return options_.folder / "wandb" /
          absl::StrCat(options_.mode == Mode::kOffline ? "offline-run-" : "run-", stamp, "-",
                       options_.run.run_id());

@@ -23,9 +23,9 @@
 namespace accel::tracking {
 
 // Weights & Biases. Always writes the run's transaction log, from which `wandb sync` can upload it;
-// online, sends the same lines to the server. Rows of the record with one step become one row, which
-// is written when a greater step comes; a smaller step cannot be expressed, and is left out with a
-// warning. Numbers, texts and maps of numbers are all kept.
+// online, sends the same lines to the server. Rows of the record with one step become one row,
+// which is written when a greater step comes; a smaller step cannot be expressed, and is left out
+// with a warning. Numbers, texts and maps of numbers are all kept.
 class WandBTracker final : public Tracker {
  public:
   enum class Mode { kOnline, kOffline, kDisabled };

@@ -23,7 +23,11 @@ class CutProxy:
             if not self.is_open:
                 client.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self.upstream))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.upstream))
+            except OSError:
+                client.close()
+                continue
             limit = self.after.pop(0) if self.after else None
             threading.Thread(target=self.pump, args=(client, server, limit), daemon=True).start()
             threading.Thread(target=self.pump, args=(server, client, None), daemon=True).start()

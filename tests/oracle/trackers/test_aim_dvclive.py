@@ -101,7 +101,10 @@ def test_aim_server_that_is_away_gets_everything_later(node, server, front):
 
 
 def test_aim_server_and_supervisor_killed_in_the_middle(node, server):
-    job = node.submit(job_spec({"aim": {}}, epochs=4000), "aim-killed")
+    # Aim's server takes some milliseconds for a row.
+    spec = job_spec({"aim": {}}, epochs=20000)
+    spec["loop"].update(log_every_steps=100, evaluate_every_epochs=1000)
+    job = node.submit(spec, "aim-killed")
     node.wait_step(job, 200)
     system.wait_for(lambda: int(trackers(node, job).get("aim", {}).get("rows", 0)) > 0, "the tracker is fed")
     server.process.kill()

@@ -129,6 +129,39 @@ TEST_F(CheckpointTest, OneRanksFailureIsAllRanksAndLeavesNothing) {
   EXPECT_THAT(Names(folder_), ElementsAre("0"));
 }
 
+TEST_F(CheckpointTest, WhatOneMachineHasPublishedGoesWhereAnotherCannot) {
+  auto starts = MakeStarts(2);
+  for (auto& start : starts) start.set_local_world_size(1);
+  const auto machine = [&](int rank) { return folder_ / absl::StrCat("machine_", rank); };
+  for (const int number : {1, 2}) fs::create_directories(machine(0) / absl::StrCat(number));
+  // Number 3 is taken on machine 1.
+  fs::create_directories(machine(1) / "3");
+  RunRanks(starts, [&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    auto checkpointer = Checkpointer::Create(FileSystem::Real(), machine(rank), 3, 2, communicator);
+    ASSERT_TRUE(checkpointer.ok()) << checkpointer.status();
+    const auto save = [&] {
+      return checkpointer->Save(1, 0, [](const fs::path& staging) {
+        Write(staging / "x", "x");
+        return absl::OkStatus();
+      });
+    };
+    EXPECT_FALSE(save().ok());
+    communicator.Barrier();
+    if (rank == 0) {
+      EXPECT_THAT(Names(machine(0)), ElementsAre("1", "2"));
+      fs::remove(machine(1) / "3");
+    }
+    communicator.Barrier();
+    const auto second = save();
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(second->number, 3);
+    EXPECT_GT(second->bytes, 0);
+  });
+  EXPECT_THAT(Names(machine(0)), ElementsAre("2", "3"));
+  EXPECT_THAT(Names(machine(1)), ElementsAre("3"));
+}
+
 TEST_F(CheckpointTest, KeepsTheNewestAndSaysWhatWent) {
   RunRanks(1, [&](Communicator& communicator) {
     Checkpointer checkpointer = Make(communicator, 2, 9);

@@ -26,9 +26,14 @@ TEST(TreeTest, ThePackagesBytes) {
 }
 
 TEST(TreeTest, EveryKindReadsBack) {
-  const json value = {{"text", "caf\u00e9"},       {"yes", true},   {"nothing", nullptr},
-                      {"number", -1.5e-300},       {"integer", -7}, {"empty", json::object()},
-                      {"list", {1, "two", {3.0}}}, {"deep", {{"er", {{"x", 1}}}}}};
+  const json value = {{"text", "caf\u00e9"},
+                      {"yes", true},
+                      {"nothing", nullptr},
+                      {"number", -1.5e-300},
+                      {"integer", -7},
+                      {"empty", json::object()},
+                      {"list", {1, "two", {3.0}}},
+                      {"deep", {{"er", {{"x", 1}}}}}};
   const auto read = DecodeTree(EncodeTree(value));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, value);
