@@ -30,6 +30,8 @@ struct NodeLimits {
 int NumProcesses(const accel::v1::JobSpec& spec);
 int NumMachines(const accel::v1::JobSpec& spec);
 int ProcessesPerMachine(const accel::v1::JobSpec& spec);
+// Whether this node has the job's part of a machine other than 0, which keeps no metrics.
+bool IsMachineMember(const accel::v1::JobSpec& spec);
 
 // Options that are accepted and have no effect in this job, beside those that are so in any job
 // with its accelerator; each with its path and reason.

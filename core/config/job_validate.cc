@@ -99,6 +99,10 @@ int NumMachines(const JobSpec& spec) {
 
 int ProcessesPerMachine(const JobSpec& spec) { return NumProcesses(spec) / NumMachines(spec); }
 
+bool IsMachineMember(const JobSpec& spec) {
+  return NumMachines(spec) > 1 && spec.multi_node().machine_rank() > 0;
+}
+
 std::vector<std::string> JobWarnings(const JobSpec& spec) {
   std::vector<std::string> warnings;
   if (spec.accelerator().project_config().save_on_each_node() && NumMachines(spec) == 1) {

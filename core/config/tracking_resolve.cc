@@ -4,11 +4,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "core/base/flag_text.h"
 #include "core/config/field_rules.h"
+#include "nlohmann/json.hpp"
 
 namespace accel::config {
 namespace {
@@ -64,6 +66,11 @@ std::string WhyUnavailable(const TrackerSpec& spec, const TrackerNode& node) {
       if (!IsHttp(Setting(node, spec.mlflow().tracking_uri(), "MLFLOW_TRACKING_URI"))) {
         return "it needs the http or https address of a tracking server in tracking_uri or in the "
                "node's MLFLOW_TRACKING_URI";
+      }
+      const std::string nested = Setting(node, "", "MLFLOW_NESTED_RUN");
+      if (FlagOr(nested, false) && spec.mlflow().parent_run_id().empty()) {
+        return "the node's MLFLOW_NESTED_RUN makes every run a child: it needs nested_run and "
+               "parent_run_id";
       }
       if (Setting(node, spec.mlflow().username(), "MLFLOW_TRACKING_USERNAME").empty()) return "";
       return MissingSecret(node, spec.mlflow().password_secret(), "MLFLOW_TRACKING_PASSWORD");
@@ -270,6 +277,8 @@ const std::set<std::string>& TrackerVariables() {
                                                                  "COMET_URL_OVERRIDE",
                                                                  "COMET_WORKSPACE",
                                                                  "MLFLOW_EXPERIMENT_NAME",
+                                                                 "MLFLOW_NESTED_RUN",
+                                                                 "MLFLOW_RUN_ID",
                                                                  "MLFLOW_TAGS",
                                                                  "MLFLOW_TRACKING_URI",
                                                                  "MLFLOW_TRACKING_USERNAME",
@@ -288,6 +297,32 @@ const std::set<std::string>& TrackerVariables() {
                                                                  "WANDB_RUN_GROUP",
                                                                  "WANDB_TAGS"};
   return *variables;
+}
+
+absl::Status CheckTrackerVariable(const std::string& name, const std::string& value) {
+  const std::set<std::string>& known = TrackerVariables();
+  if (known.count(name) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("must be one of ", absl::StrJoin(known, ", "),
+                     "; keys and passwords belong into --secrets_file"));
+  }
+  const auto wrong = [&value](absl::string_view allowed) {
+    return absl::InvalidArgumentError(NotAllowed(Quoted(value), allowed));
+  };
+  static const auto* const modes =
+      new std::set<std::string>{"online", "run", "offline", "dryrun", "disabled"};
+  if (name == "WANDB_MODE" && modes->count(value) == 0) return wrong("online, offline, disabled");
+  const bool is_flag =
+      name == "MLFLOW_NESTED_RUN" || name == "CLEARML_OFFLINE_MODE" || name == "COMET_START_ONLINE";
+  bool flag = false;
+  if (is_flag && !absl::SimpleAtob(value, &flag)) return wrong("true, false");
+  if (name == "MLFLOW_TAGS" && !nlohmann::json::parse(value, nullptr, false).is_object()) {
+    return wrong("a JSON object");
+  }
+  if (absl::EndsWith(name, "_URL") || absl::EndsWith(name, "_URI")) {
+    if (!IsHttp(value)) return wrong("addresses that start with http:// or https://");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace accel::config

@@ -43,6 +43,8 @@ absl::Status CheckCustomTrackerName(const std::string& name);
 
 // The environment variables of trackers that a node may set.
 const std::set<std::string>& TrackerVariables();
+// INVALID_ARGUMENT, with what is allowed, for another one or a value that its tracker would refuse.
+absl::Status CheckTrackerVariable(const std::string& name, const std::string& value);
 
 }  // namespace accel::config
 

@@ -12,7 +12,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "core/base/ip_address.h"
 #include "core/base/secrets_file.h"
@@ -174,12 +173,8 @@ absl::Status AddTrackers(const Flags& flags, DaemonOptions* options) {
   }
   for (const std::string& text : flags.tracker_env) {
     ACCEL_ASSIGN_OR_RETURN(auto pair, SplitPair("tracker_env", text));
-    const std::set<std::string>& known = config::TrackerVariables();
-    if (known.count(pair.first) == 0) {
-      return Wrong("tracker_env", pair.first,
-                   absl::StrCat("must be one of ", absl::StrJoin(known, ", "),
-                                "; keys and passwords belong into --secrets_file"));
-    }
+    const absl::Status checked = config::CheckTrackerVariable(pair.first, pair.second);
+    if (!checked.ok()) return Wrong("tracker_env", pair.first, checked.message());
     options->tracker_env[pair.first] = pair.second;
   }
   for (const std::string& url : flags.tracker_urls) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/fd.h"
 #include "core/base/status_macros.h"
+#include "core/config/job_spec.h"
 #include "core/record/reader.h"
 #include "server/daemon/job_folder.h"
 #include "server/daemon/request_key.h"
@@ -48,6 +49,8 @@ absl::StatusOr<std::vector<TrackerStatus>> TrackerService::Read(const std::strin
     return reader.status();
   }
   std::vector<TrackerStatus> trackers;
+  // Machine 0 has them.
+  if (config::IsMachineMember(job.spec())) return trackers;
   const accel::v1::TrackingSpec& spec =
       job.has_resolved_tracking() ? job.resolved_tracking() : job.spec().tracking();
   for (const TrackerSpec& tracker : spec.trackers()) {

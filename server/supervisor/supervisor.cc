@@ -22,11 +22,6 @@ using accel::v1::Job;
 // How long the daemon's connections may take to read the last message.
 constexpr absl::Duration kTellGrace = absl::Seconds(1);
 
-bool IsMember(const JobLaunch& launch) {
-  const accel::v1::JobSpec& spec = launch.job().spec();
-  return config::NumMachines(spec) > 1 && spec.multi_node().machine_rank() > 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Open(EventLoop& loop,
@@ -63,7 +58,7 @@ Supervisor::Supervisor(EventLoop& loop, const SupervisorOptions& options, JobLau
   const auto on_over = [this](Job::State outcome, const std::optional<Failure>& failure) {
     OnOver(outcome, failure);
   };
-  if (IsMember(launch_)) {
+  if (config::IsMachineMember(launch_.job().spec())) {
     run_ = std::make_unique<MachineMember>(Context(), on_over);
   } else {
     run_ = std::make_unique<AttemptSeries>(Context(), on_over);
@@ -84,8 +79,7 @@ RunContext Supervisor::Context() {
 
 void Supervisor::Start() {
   if (record_.state() != Job::STARTING) record_.ChangeState(Job::STARTING);
-  // The metrics of a job of several machines are in machine 0's record only.
-  if (!IsMember(launch_)) trackers_.Start(launch_, options_.job_dir, folder_.record());
+  trackers_.Start(launch_, options_.job_dir, folder_.record());
   run_->Start();
 }
 

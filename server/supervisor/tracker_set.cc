@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/secrets_file.h"
+#include "core/config/job_spec.h"
 #include "core/record/reader.h"
 #include "core/record/tracker_cursors.h"
 #include "core/tracking/factory.h"
@@ -61,7 +62,8 @@ void TrackerSet::Start(const JobLaunch& launch, const std::filesystem::path& job
   const Job& job = launch.job();
   const accel::v1::TrackingSpec& spec =
       job.has_resolved_tracking() ? job.resolved_tracking() : job.spec().tracking();
-  if (spec.trackers().empty()) return;
+  // The metrics of a job of several machines are in machine 0's record only.
+  if (spec.trackers().empty() || config::IsMachineMember(job.spec())) return;
   TrackerContext context;
   context.job_id = job.name().substr(job.name().rfind('/') + 1);
   context.job_uid = job.uid();

@@ -32,7 +32,7 @@ class TrackerSet {
   ~TrackerSet();
 
   // Starts feeding the job's trackers from its record, which must exist; those that have finished
-  // already are left alone.
+  // already are left alone. Machines of a job other than 0 feed none.
   void Start(const accel::internal::v1::JobLaunch& launch, const std::filesystem::path& job_dir,
              const std::filesystem::path& record);
 

@@ -50,8 +50,9 @@ absl::StatusOr<std::string> MLflowApi::ExperimentId(const std::string& name,
   if (!found.ok()) return found.status();
   ACCEL_ASSIGN_OR_RETURN(const std::string stage, TextAt(*found, "/experiment/lifecycle_stage"));
   if (stage != "active") {
-    return Permanent(absl::FailedPreconditionError(absl::StrCat(
-        "the experiment \"", name, "\" was deleted on the server: restore it or use another name")));
+    return Permanent(absl::FailedPreconditionError(
+        absl::StrCat("the experiment \"", name,
+                     "\" was deleted on the server: restore it or use another name")));
   }
   return TextAt(*found, "/experiment/experiment_id");
 }

@@ -36,18 +36,18 @@ class MLflowApi {
   absl::Status UpdateRun(const std::string& run_id, absl::string_view status, int64_t end_time_ms);
 
   // Entries of one kind ("metrics", "params", "tags"), in batches of at most `limit`. Where the
-  // server refuses a batch the entries are tried apart, and `on_refused` is called with each that is
-  // wrong by itself.
-  absl::Status LogBatch(const std::string& run_id, const char* kind,
-                        const std::vector<nlohmann::json>& entries, size_t limit,
-                        absl::FunctionRef<void(const nlohmann::json&, const absl::Status&)> on_refused);
+  // server refuses a batch the entries are tried apart, and `on_refused` is called with each that
+  // is wrong by itself.
+  absl::Status LogBatch(
+      const std::string& run_id, const char* kind, const std::vector<nlohmann::json>& entries,
+      size_t limit, absl::FunctionRef<void(const nlohmann::json&, const absl::Status&)> on_refused);
 
   const std::string& base_url() const { return api_.base_url(); }
 
  private:
-  absl::Status SendRange(const std::string& run_id, const char* kind, const nlohmann::json* first,
-                         size_t count,
-                         absl::FunctionRef<void(const nlohmann::json&, const absl::Status&)> on_refused);
+  absl::Status SendRange(
+      const std::string& run_id, const char* kind, const nlohmann::json* first, size_t count,
+      absl::FunctionRef<void(const nlohmann::json&, const absl::Status&)> on_refused);
 
   JsonApi api_;
 };

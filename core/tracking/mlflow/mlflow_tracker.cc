@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/flag_text.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8.h"
 #include "core/tracking/http/delivery_error.h"
@@ -98,20 +99,22 @@ absl::StatusOr<std::unique_ptr<Tracker>> MLflowTracker::Make(const accel::v1::ML
   options.experiment_name = settings.ChooseVariable(
       "MLFLOW_EXPERIMENT_NAME",
       spec.has_experiment_name() ? spec.experiment_name() : context.project);
-  options.run_id = spec.run_id();
+  options.run_id = settings.ChooseVariable("MLFLOW_RUN_ID", spec.run_id());
   ACCEL_ASSIGN_OR_RETURN(options.tags, NodeTags(settings.Choose("", "MLFLOW_TAGS")));
   if (options.tags.empty()) {
     for (const auto& [key, value] : spec.tags()) options.tags.emplace_back(key, value);
   }
-  if (spec.nested_run()) options.parent_run_id = spec.parent_run_id();
+  const std::string nested =
+      settings.ChooseVariable("MLFLOW_NESTED_RUN", spec.nested_run() ? "true" : "");
+  if (FlagOr(nested, false)) options.parent_run_id = spec.parent_run_id();
   options.run_name = spec.has_run_name() ? spec.run_name() : context.job_id;
   options.description = spec.description();
   options.user = settings.Choose(spec.username(), "MLFLOW_TRACKING_USERNAME");
   if (!options.user.empty()) {
-    ACCEL_ASSIGN_OR_RETURN(options.password, settings.RequireSecret(
-                                                 spec.has_password_secret()
-                                                     ? spec.password_secret()
-                                                     : "MLFLOW_TRACKING_PASSWORD"));
+    ACCEL_ASSIGN_OR_RETURN(
+        options.password,
+        settings.RequireSecret(spec.has_password_secret() ? spec.password_secret()
+                                                          : "MLFLOW_TRACKING_PASSWORD"));
   } else {
     options.token =
         settings.Secret(spec.has_token_secret() ? spec.token_secret() : "MLFLOW_TRACKING_TOKEN");
@@ -180,8 +183,9 @@ absl::Status MLflowTracker::StoreInitConfiguration(const ConfigMap& values) {
     }
     params.push_back({{"key", CheckedKey(name)}, {"value", text}});
   }
-  return api_.LogBatch(run_id_, "params", params, kMaxParams,
-                       [this](const json& entry, const absl::Status& why) { OnRefused(entry, why); });
+  return api_.LogBatch(
+      run_id_, "params", params, kMaxParams,
+      [this](const json& entry, const absl::Status& why) { OnRefused(entry, why); });
 }
 
 void MLflowTracker::AddMetric(const std::string& key, double number, const LogCall& call,
@@ -209,8 +213,9 @@ absl::Status MLflowTracker::Log(const std::vector<LogCall>& calls) {
       }
     }
   }
-  return api_.LogBatch(run_id_, "metrics", metrics, kMaxMetrics,
-                       [this](const json& entry, const absl::Status& why) { OnRefused(entry, why); });
+  return api_.LogBatch(
+      run_id_, "metrics", metrics, kMaxMetrics,
+      [this](const json& entry, const absl::Status& why) { OnRefused(entry, why); });
 }
 
 absl::Status MLflowTracker::Finish(RunOutcome outcome) {
@@ -220,8 +225,8 @@ absl::Status MLflowTracker::Finish(RunOutcome outcome) {
 std::string MLflowTracker::CheckedKey(const std::string& key) {
   std::string valid = ValidKey(key);
   if (valid != key) {
-    WarnOnce(key, absl::StrCat(RepairUtf8(key), " is no key that mlflow takes, it is shown as ",
-                               valid));
+    WarnOnce(key,
+             absl::StrCat(RepairUtf8(key), " is no key that mlflow takes, it is shown as ", valid));
   }
   return valid;
 }

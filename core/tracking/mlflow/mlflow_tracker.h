@@ -16,10 +16,10 @@
 
 namespace accel::tracking {
 
-// MLflow's tracking server. Numbers are metrics under their key, maps of numbers under `<key>/<name>`;
-// texts are no metrics and are left out with a warning. The configuration becomes params. A row that
-// is sent again is stored once: its time is the record's. The run carries the job's uid as a tag, by
-// which it is found again when an answer was lost.
+// MLflow's tracking server. Numbers are metrics under their key, maps of numbers under
+// `<key>/<name>`; texts are no metrics and are left out with a warning. The configuration becomes
+// params. A row that is sent again is stored once: its time is the record's. The run carries the
+// job's uid as a tag, by which it is found again when an answer was lost.
 class MLflowTracker final : public Tracker {
  public:
   struct Options {
@@ -37,9 +37,9 @@ class MLflowTracker final : public Tracker {
     std::string workspace;
   };
 
-  // From the node's settings MLFLOW_EXPERIMENT_NAME and MLFLOW_TAGS, which go before the job's
-  // options as in Accelerate; then the job's options; then MLFLOW_TRACKING_URI,
-  // MLFLOW_TRACKING_USERNAME and MLFLOW_WORKSPACE.
+  // From the node's settings MLFLOW_EXPERIMENT_NAME, MLFLOW_RUN_ID, MLFLOW_TAGS and
+  // MLFLOW_NESTED_RUN, which go before the job's options as in Accelerate; then the job's options;
+  // then MLFLOW_TRACKING_URI, MLFLOW_TRACKING_USERNAME and MLFLOW_WORKSPACE.
   static absl::StatusOr<std::unique_ptr<Tracker>> Make(const accel::v1::MLflowTracker& spec,
                                                        const TrackerContext& context);
 

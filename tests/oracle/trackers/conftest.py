@@ -22,6 +22,7 @@ _spec = importlib.util.spec_from_file_location("system_conftest", ROOT / "tests"
 system = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(system)
 data_root = system.data_root
+api = system.api
 
 
 def read(*arguments):
@@ -30,6 +31,15 @@ def read(*arguments):
                             timeout=180, env={**os.environ, "PYTHONWARNINGS": "ignore"})
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout.splitlines()[-1])
+
+
+def accelerate_run(tracker, project, folder, given, environment):
+    """The same rows and configuration through Accelerate's tracker."""
+    site = next(TRACKERS.parent.parent.glob("lib/python3*/site-packages"))
+    result = subprocess.run([sys.executable, HERE / "accelerate_run.py", tracker, project, folder],
+                            input=json.dumps(given), capture_output=True, text=True, timeout=240, cwd=folder,
+                            env={**os.environ, "ACCEL_TRACKERS_SITE": str(site), "HOME": str(folder), **environment})
+    assert result.returncode == 0, result.stderr
 
 
 class Server:

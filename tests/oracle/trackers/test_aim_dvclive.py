@@ -6,9 +6,9 @@ import signal
 
 import pytest
 import yaml
-from conftest import Server, TRACKERS, system
+from conftest import Server, TRACKERS, accelerate_run, system
 from cut_proxy import CutProxy
-from test_services import accelerate_run, assert_config, read, series
+from test_services import assert_config, read, series
 from test_trackers import by_step, job_spec, record, trackers
 
 pytestmark = pytest.mark.skipif(not TRACKERS.exists(), reason="tests/run installs the trackers")

@@ -5,10 +5,9 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 
 import pytest
-from conftest import HERE, ROOT, TRACKERS, system
+from conftest import HERE, ROOT, TRACKERS, accelerate_run, system
 from fault_proxy import FaultProxy
 from services import CLEARML_KEYS, COMET_KEY, SWANLAB_KEY, ClearML, Comet, SwanLab
 from test_trackers import by_step, job_spec, record, trackers, warnings
@@ -310,15 +309,6 @@ def test_a_killed_supervisor_leaves_nothing_behind(node, services):
     finally:
         for service in own.values():
             service.close()
-
-
-def accelerate_run(tracker, project, folder, given, environment):
-    """The same rows and configuration through Accelerate's tracker."""
-    site = next(TRACKERS.parent.parent.glob("lib/python3*/site-packages"))
-    result = subprocess.run([sys.executable, HERE / "accelerate_run.py", tracker, project, folder],
-                            input=json.dumps(given), capture_output=True, text=True, timeout=240, cwd=folder,
-                            env={**os.environ, "ACCEL_TRACKERS_SITE": str(site), "HOME": str(folder), **environment})
-    assert result.returncode == 0, result.stderr
 
 
 @pytest.fixture(scope="module")

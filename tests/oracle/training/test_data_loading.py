@@ -134,7 +134,7 @@ def test_resumed_run_is_exact(name, data_folder, tmp_path):
     assert worker_harness.finished(whole) == "yes"
     saved = whole[0].of("checkpoint")
     last = tmp_path / "whole" / str(saved[-1].number)
-    for checkpoint in saved[:4]:
+    for checkpoint in saved[1:3]:
         out = tmp_path / f"resumed_{checkpoint.number}"
         resumed = worker_harness.train(
             spec, data_folder, 2, accelerator, checkpoints=out, resume_dir=tmp_path / "whole" / str(checkpoint.number)

@@ -6,9 +6,13 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/notification.h"
 #include "core/record/tracker_cursors.h"
 #include "core/record/writer.h"
+#include "core/tracking/http/delivery_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/tracking/fake_clock.h"
@@ -32,6 +36,11 @@ struct Script {
   std::vector<int64_t> rows ABSL_GUARDED_BY(mutex);
   std::vector<std::string> warnings ABSL_GUARDED_BY(mutex);
   bool main_process_only = true;
+  Rewind rewind = Rewind::kTakesLast;
+  // What Log holds back of the last call.
+  int held_rows = 0;
+  absl::Status error = absl::UnavailableError("");
+  bool configuration_each_time = false;
   // Log waits for it when set.
   absl::Notification* release = nullptr;
   absl::Notification blocked;
@@ -55,11 +64,24 @@ struct Script {
 class FakeTracker final : public Tracker {
  public:
   explicit FakeTracker(Script* script) : script_(script) {}
-  ~FakeTracker() override { script_->destroyed.Notify(); }
+  ~FakeTracker() override {
+    if (!script_->destroyed.HasBeenNotified()) script_->destroyed.Notify();
+  }
 
   absl::string_view name() const override { return "fake"; }
   bool requires_logging_directory() const override { return false; }
   bool main_process_only() const override { return script_->main_process_only; }
+  Rewind rewind() const override { return script_->rewind; }
+  bool wants_configuration_at_each_start() const override {
+    return script_->configuration_each_time;
+  }
+  std::optional<int64_t> held_from() const override {
+    if (script_->held_rows == 0) return std::nullopt;
+    return script_->Rows().back() - script_->held_rows + 1;
+  }
+  absl::Status OnRewind(int64_t step) override {
+    return Note("rewind", absl::StrCat("rewind ", step));
+  }
 
   absl::Status Start(std::optional<int64_t> resume_step) override {
     return Note("start", resume_step.has_value() ? absl::StrCat("start ", *resume_step) : "start");
@@ -91,7 +113,11 @@ class FakeTracker final : public Tracker {
     absl::MutexLock lock(&script_->mutex);
     if (script_->failing == call && script_->failures > 0) {
       --script_->failures;
-      return absl::UnavailableError(call + " fails");
+      absl::Status error(script_->error.code(), call + " fails");
+      script_->error.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+        error.SetPayload(url, payload);
+      });
+      return error;
     }
     script_->calls.push_back(text);
     return absl::OkStatus();
@@ -110,9 +136,10 @@ class TrackerFeedTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void Append(int64_t step, std::optional<int32_t> rank = std::nullopt) {
+  void Append(int64_t step, std::optional<int32_t> rank = std::nullopt, int32_t attempt = 0) {
     accel::v1::MetricRecord record;
     record.set_step(step);
+    record.set_attempt(attempt);
     if (rank.has_value()) record.set_rank(*rank);
     (*record.mutable_values())["loss"].set_number(1);
     ASSERT_TRUE(writer_->Append(record).ok());
@@ -370,6 +397,141 @@ TEST_F(TrackerFeedTest, MissingRecordIsAFailureThatPasses) {
   Advance(feed.get(), absl::Seconds(100));
   AwaitSequence(*feed, 1);
   EXPECT_THAT(script.Rows(), ElementsAre(1));
+}
+
+accel::v1::TrackerStatus KeptStatus(const fs::path& folder) {
+  const auto cursors = *record::TrackerCursors::Open(folder / "job.db");
+  return cursors->GetStatus("fake")->value_or(accel::v1::TrackerStatus());
+}
+
+TEST_F(TrackerFeedTest, APermanentErrorStopsTheFeedAndALaterOneGoesOn) {
+  Script script;
+  script.Fail("log", 1);
+  script.error = Permanent(absl::UnauthenticatedError(""));
+  AppendAndCommit(1);
+  auto feed = MakeFeed(&script);
+  Await(*feed, [](const FeedSnapshot& s) { return s.stopped; });
+  const absl::Status status = feed->Finish(RunOutcome::kSucceeded, absl::InfiniteDuration());
+  EXPECT_TRUE(absl::IsUnauthenticated(status));
+  EXPECT_EQ(feed->Snapshot().total_failures, 1);
+  ASSERT_THAT(Warnings(), SizeIs(1));
+  EXPECT_THAT(Warnings()[0].message, HasSubstr("is not fed any more, its rows are kept"));
+  feed.reset();
+  EXPECT_EQ(KeptStatus(folder_).state(), accel::v1::TrackerStatus::STOPPED);
+  EXPECT_EQ(KeptStatus(folder_).last_sequence(), 0);
+  feed = MakeFeed(&script);
+  EXPECT_TRUE(feed->Finish(RunOutcome::kSucceeded, absl::InfiniteDuration()).ok());
+  EXPECT_THAT(script.Rows(), ElementsAre(1));
+  feed.reset();
+  const accel::v1::TrackerStatus kept = KeptStatus(folder_);
+  EXPECT_EQ(kept.state(), accel::v1::TrackerStatus::FINISHED);
+  EXPECT_EQ(kept.rows(), 1);
+  EXPECT_EQ(kept.last_step(), 1);
+  EXPECT_EQ(kept.total_failures(), 1);
+  EXPECT_THAT(kept.last_error(), HasSubstr("log fails"));
+}
+
+TEST_F(TrackerFeedTest, TheServersWishIsLongerThanTheBackoff) {
+  Script script;
+  script.Fail("log", 1);
+  script.error = WithRetryAfter(absl::UnavailableError(""), absl::Seconds(500));
+  AppendAndCommit(1);
+  auto feed = MakeFeed(&script);
+  AwaitFailures(*feed, 1);
+  Advance(feed.get(), absl::Seconds(499));
+  EXPECT_THAT(script.Rows(), IsEmpty());
+  Advance(feed.get(), absl::Seconds(1));
+  AwaitSequence(*feed, 1);
+}
+
+TEST_F(TrackerFeedTest, RowsThatTheTrackerHoldsComeAgainAfterARestart) {
+  Script script;
+  script.held_rows = 1;
+  for (int step = 1; step <= 3; ++step) AppendAndCommit(step);
+  auto feed = MakeFeed(&script);
+  AwaitSequence(*feed, 3);
+  feed.reset();
+  script.held_rows = 0;
+  feed = MakeFeed(&script);
+  EXPECT_TRUE(feed->Finish(RunOutcome::kSucceeded, absl::InfiniteDuration()).ok());
+  EXPECT_THAT(script.Rows(), ElementsAre(1, 2, 3, 3));
+}
+
+TEST_F(TrackerFeedTest, AConfigurationThatOnlyTheProcessKnowsIsToldToEach) {
+  Script script;
+  script.configuration_each_time = true;
+  AppendAndCommit(1);
+  AwaitSequence(*MakeFeed(&script), 1);
+  AppendAndCommit(2);
+  AwaitSequence(*MakeFeed(&script), 2);
+  EXPECT_THAT(script.Calls(),
+              ElementsAre("start", "config 1", "log 1", "start 2", "config 1", "log 1"));
+}
+
+TEST_F(TrackerFeedTest, StepsThatAreTrainedAgainAreToldAndLeftOutWhereTheFirstOnesStay) {
+  for (int step = 1; step <= 4; ++step) Append(step, std::nullopt, 1);
+  // Back to step 2; then back again, to step 1.
+  for (int step = 3; step <= 5; ++step) Append(step, std::nullopt, 2);
+  for (int step = 2; step <= 6; ++step) Append(step, std::nullopt, 3);
+  ASSERT_TRUE(writer_->Commit().ok());
+  Script last;
+  auto feed = MakeFeed(&last);
+  AwaitSequence(*feed, 12);
+  EXPECT_THAT(last.Rows(), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(last.Calls(),
+              ElementsAre("start", "config 1", "log 4", "rewind 3", "log 3", "rewind 2", "log 5"));
+  ASSERT_THAT(Warnings(), SizeIs(2));
+  EXPECT_THAT(Warnings()[0].message, HasSubstr("steps 3 to 4 are trained again: fake gets"));
+  EXPECT_THAT(Warnings()[1].message, HasSubstr("steps 2 to 5 are trained again"));
+  feed.reset();
+  ASSERT_TRUE((*record::TrackerCursors::Open(folder_ / "job.db"))->Set("fake", 0).ok());
+  Script first;
+  first.rewind = Rewind::kKeepsFirst;
+  FeedOptions options;
+  // Also where a batch ends in the middle of what is left out.
+  options.batch.rows = 3;
+  feed = MakeFeed(&first, options);
+  EXPECT_TRUE(feed->Finish(RunOutcome::kSucceeded, absl::InfiniteDuration()).ok());
+  EXPECT_THAT(first.Rows(), ElementsAre(1, 2, 3, 4, 7, 12));
+}
+
+TEST_F(TrackerFeedTest, WhatWasLeftOutStaysSoAfterARestart) {
+  for (int step = 1; step <= 4; ++step) Append(step, std::nullopt, 1);
+  Append(3, std::nullopt, 2);
+  ASSERT_TRUE(writer_->Commit().ok());
+  Script script;
+  script.rewind = Rewind::kKeepsFirst;
+  auto feed = MakeFeed(&script);
+  AwaitSequence(*feed, 5);
+  feed.reset();
+  for (int step = 4; step <= 5; ++step) Append(step, std::nullopt, 2);
+  ASSERT_TRUE(writer_->Commit().ok());
+  feed = MakeFeed(&script);
+  EXPECT_TRUE(feed->Finish(RunOutcome::kSucceeded, absl::InfiniteDuration()).ok());
+  EXPECT_THAT(script.Rows(), ElementsAre(1, 2, 3, 4, 7));
+}
+
+TEST_F(TrackerFeedTest, SecretsAreTakenOutOfWhatIsTold) {
+  Script script;
+  script.Fail("start", 1);
+  {
+    absl::MutexLock lock(&script.mutex);
+    script.warnings = {"the key start fails"};
+  }
+  AppendAndCommit(1);
+  FeedOptions options;
+  options.redact = [](absl::string_view text) {
+    return absl::StrReplaceAll(text, {{"fails", "<KEY>"}});
+  };
+  auto feed = MakeFeed(&script, options);
+  AwaitFailures(*feed, 1);
+  EXPECT_EQ(feed->Snapshot().last_error.message(), "start <KEY>");
+  feed.reset();
+  ASSERT_THAT(Warnings(), SizeIs(2));
+  for (const FeedWarning& warning : Warnings()) {
+    EXPECT_THAT(warning.message, ::testing::Not(HasSubstr("fails")));
+  }
+  EXPECT_THAT(KeptStatus(folder_).last_error(), HasSubstr("start <KEY>"));
 }
 
 TEST_F(TrackerFeedTest, OneTrackersFailureLeavesOthersAlone) {
