@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 
 import pytest
 from conftest import KEY, MLFLOW_TOKEN, TRACKERS, TRACKIO_TOKEN, read, system
@@ -197,6 +198,51 @@ def test_a_server_that_is_away_gets_everything_later(node, servers, proxies):
     writes = servers[2].runs[wandb_run(servers[2], job)]["writes"]
     assert {t["state"] for t in trackers(node, job, "sync").values()} == {"FINISHED"}
     assert servers[2].runs[wandb_run(servers[2], job)]["writes"] == writes
+
+
+def train_steps_again(node, api, job, first, more):
+    """Adds to an ended job's record what another attempt would have that goes back behind step `first`: every row from
+    it on with other values, and `more` steps. Returns the rows of the first attempt and the new steps."""
+    rows = []
+    with sqlite3.connect(node.job_dir(job) / "job.db") as record_db:
+        last, = record_db.execute("SELECT max(sequence) FROM rows").fetchone()
+        for payload, in record_db.execute("SELECT payload FROM rows WHERE kind = 1 ORDER BY sequence").fetchall():
+            rows.append(api.MetricRecord.FromString(payload))
+        again = [row for row in rows if row.step >= first and "eval/loss" not in row.values]
+        for i in range(more):
+            again.append(api.MetricRecord.FromString(again[-1].SerializeToString()))
+            again[-1].step += 1
+        for row in again:
+            last += 1
+            row.sequence, row.attempt = last, rows[0].attempt + 1
+            row.time.seconds += 100
+            for value in row.values.values():
+                value.number += 1000
+            record_db.execute("INSERT INTO rows (sequence, kind, payload) VALUES (?, 1, ?)",
+                              (last, row.SerializeToString()))
+    return len(rows), {row.step for row in again[-more:]}
+
+
+def test_steps_that_are_trained_again_leave_no_mixed_history(node, servers, proxies, api):
+    for proxy in proxies.values():
+        proxy.plan[:] = ["lost"] * 10000
+    job = node.submit(job_spec(*ONLINE), "rewound")
+    node.wait_state(job, "SUCCEEDED")
+    count, new_steps = train_steps_again(node, api, job, first=10, more=3)
+    for proxy in proxies.values():
+        proxy.plan.clear()
+    state = trackers(node, job, "sync")
+    assert {t["state"] for t in state.values()} == {"FINISHED"}
+    rows = record(node, job)
+    # The first values of steps that were trained again stay, and nothing else is left out.
+    kept = [row for i, row in enumerate(rows) if i < count or row[0] in new_steps]
+    assert len(kept) == count + 3 < len(rows)
+    assert_mlflow(kept, one(read("mlflow", servers[0].url), job))
+    assert_trackio(kept, one(read("trackio", servers[1].folder), job)["logs"])
+    assert_wandb(kept, servers[2].rows(wandb_run(servers[2], job)))
+    log = (node.job_dir(job) / "supervisor.log").read_text()
+    for name in ("mlflow", "trackio", "wandb"):
+        assert f"are trained again: {name} keeps their first values" in log
 
 
 def test_a_refused_key_stops_one_tracker_and_is_never_shown(node, servers):
