@@ -264,7 +264,7 @@ def test_a_killed_supervisor_leaves_nothing_behind(node, servers):
                    if "accel-supervisor" in command and str(node.job_dir(job)) in command]
     os.kill(supervisor, signal.SIGKILL)
     node.wait_state(job, "FAILED")
-    assert {t["state"] for t in trackers(node, job, "sync").values()} == {"FINISHED"}
+    assert {t["state"] for t in trackers(node, job, "--timeout=200", "sync").values()} == {"FINISHED"}
     _, _, wandb = assert_online(node, job, servers, status="FAILED")
     assert wandb["exitcode"] == 1
 
