@@ -1,4 +1,4 @@
-"""The same job as an Accelerate script with the same tracker: the same keys, steps and values.
+"""The same job as an Accelerate script with the same tracker: the same keys, steps, values and configuration.
 
 The script trains by itself (training/accelerate_peer.py); what it measures it logs through Accelerate's own tracker.
 Both runs are read back with the tracker's package. Losses are those of the same kernels in the same order: equal to
@@ -48,7 +48,8 @@ def data_root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ours(node):
     """The job with every tracker, and its record."""
-    options = [{"wandb": {"mode": "offline", "id": "ours"}}, {"trackio": {"name": "ours"}}]
+    options = [{"wandb": {"mode": "offline", "id": "ours"}}, {"mlflow": {"run_name": "ours"}},
+               {"trackio": {"name": "ours"}}]
     job = node.submit({**SPEC, "tracking": {"project": "same", "config": {"owner": "nobody"}, "trackers": options,
                                             "log_with": ["tensorboard"]}}, "as-accelerate")
     node.wait_state(job, "SUCCEEDED")
@@ -96,12 +97,29 @@ def assert_same(ours, theirs):
             assert points == theirs[key], key
 
 
+def test_mlflow(ours, script, tmp_path, mlflow_server):
+    accelerate_run("mlflow", "same", tmp_path, {**script, "options": {"run_name": "theirs"}},
+                   {"MLFLOW_TRACKING_URI": mlflow_server.url})
+    runs = read("mlflow", mlflow_server.url)
+    mine, theirs = one(runs, "ours"), one(runs, "theirs")
+    series = [shared({key: [point[:2] for point in points] for key, points in run["metrics"].items()})
+              for run in (mine, theirs)]
+    assert_same(*series)
+    assert series[1] == expected(script)
+    assert mine["params"] == theirs["params"]
+    assert mine["status"] == theirs["status"] == "FINISHED"
+
+
 def test_trackio(ours, script, tmp_path, trackio_server):
     accelerate_run("trackio", "same", tmp_path, {**script, "options": {"name": "theirs"}}, {"TRACKIO_DIR": str(tmp_path)})
     mine = one(read("trackio", trackio_server.folder), "ours")
     theirs, = read("trackio", tmp_path)
     assert_same(series_of(mine["logs"], "step"), series_of(theirs["logs"], "step"))
     assert series_of(theirs["logs"], "step") == expected(script)
+    config = [{key: value for key, value in run["config"].items() if not key.startswith("_")} for run in (mine, theirs)]
+    # Accelerate hands an argument of W&B's on, which becomes an entry.
+    assert config[1].pop("allow_val_change") is True
+    assert config[0] == config[1]
 
 
 def series_of(rows, step):
@@ -122,6 +140,9 @@ def test_wandb_offline(ours, script, tmp_path, wandb_server):
         assert read("wandb", log, wandb_server.url, KEY)["marked"]
         series[name] = series_of(wandb_server.rows(name), "_step")
     assert_same(series["ours"], series["theirs"])
+    config = {name: {key: value for key, value in wandb_server.runs[name]["config"].items() if key != "_wandb"}
+              for name in series}
+    assert config["ours"] == config["theirs"]
 
 
 def test_tensorboard(ours, script, tmp_path):
