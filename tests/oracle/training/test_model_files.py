@@ -57,7 +57,8 @@ def test_checkpoint_is_cut_as_save_model_cuts(name, size, data_folder, tmp_path)
     their_files, their_index = contents(tmp_path / "theirs")
     assert files.keys() == their_files.keys()
     assert (index is None) == (len(files) == 1)
-    assert size == "20KB" or (size == "10GB") == (index is None)
+    if size in ("10GB", "1KB"):
+        assert (index is None) == (size == "10GB")
     for file, tensors in their_files.items():
         assert files[file].keys() == tensors.keys(), file
         assert all(torch.equal(files[file][key], tensor) for key, tensor in tensors.items())
