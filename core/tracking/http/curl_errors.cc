@@ -1,6 +1,7 @@
 #include "core/tracking/http/curl_errors.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace accel::tracking {
 
@@ -8,6 +9,19 @@ CURL* NewCurl() {
   // libcurl's own first use is not thread-safe.
   static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
   return initialized == CURLE_OK ? curl_easy_init() : nullptr;
+}
+
+void SetConnectionRules(CURL* curl, const HttpOptions& options) {
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+  if (!options.ca_file.empty()) {
+    curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_file.c_str());
+  }
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)));
 }
 
 std::string UrlPlace(absl::string_view url) {

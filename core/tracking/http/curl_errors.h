@@ -7,11 +7,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/tracking/http/http_client.h"
 
 namespace accel::tracking {
 
 // A new handle, nullptr when there is none; initializes libcurl at its first use.
 CURL* NewCurl();
+
+// What every connection of a tracker keeps to: http and https only, no proxy, the server's
+// certificate verified, and the time to connect limited.
+void SetConnectionRules(CURL* curl, const HttpOptions& options);
 
 // Where a request goes, without user, query and fragment.
 std::string UrlPlace(absl::string_view url);

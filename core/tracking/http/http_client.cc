@@ -66,17 +66,8 @@ class CurlClient final : public HttpClient {
  private:
   void Configure(const HttpRequest& request, curl_slist* headers, Answer* answer) {
     curl_easy_setopt(curl_, CURLOPT_URL, request.url.c_str());
-    curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl_, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+    SetConnectionRules(curl_, options_);
     curl_easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (!options_.ca_file.empty()) {
-      curl_easy_setopt(curl_, CURLOPT_CAINFO, options_.ca_file.c_str());
-    }
-    curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS,
-                     static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
     curl_easy_setopt(curl_, CURLOPT_TIMEOUT_MS,
                      static_cast<long>(absl::ToInt64Milliseconds(options_.timeout)));
     curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers);

@@ -72,18 +72,9 @@ class CurlWebSocket final : public WebSocket {
   absl::Status Open() {
     BeginExchange();
     curl_easy_setopt(curl_, CURLOPT_URL, url_.c_str());
+    SetConnectionRules(curl_, options_);
     curl_easy_setopt(curl_, CURLOPT_CONNECT_ONLY, 1L);
-    curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(curl_, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (!options_.ca_file.empty()) {
-      curl_easy_setopt(curl_, CURLOPT_CAINFO, options_.ca_file.c_str());
-    }
-    curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT_MS,
-                     static_cast<long>(absl::ToInt64Milliseconds(options_.connect_timeout)));
     const CURLcode code = curl_easy_perform(curl_);
     if (code != CURLE_OK) return CurlStatus(code, url_);
     return Handshake();

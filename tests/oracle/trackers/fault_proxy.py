@@ -1,12 +1,12 @@
 """A loopback HTTP proxy in front of a tracker's server, with faults on order."""
 
 import http.client
-import http.server
-import threading
 import time
 
+from loopback_server import LoopbackServer, QuietHandler
 
-class FaultProxy(http.server.ThreadingHTTPServer):
+
+class FaultProxy(LoopbackServer):
     """Each POST takes one entry off `plan`, while there is one:
 
     429, 500, 503   answered so, nothing reaches the server
@@ -15,34 +15,17 @@ class FaultProxy(http.server.ThreadingHTTPServer):
     "slow"          answered late
     """
 
-    daemon_threads = True
-
     def __init__(self, upstream_url, plan=()):
         self.upstream = upstream_url.removeprefix("http://")
         self.plan = list(plan)
-        self.lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     def next_fault(self):
         with self.lock:
             return self.plan.pop(0) if self.plan else None
 
-    def close(self):
-        self.shutdown()
-        self.server_close()
 
-    def handle_error(self, request, client_address):
-        """A client that closes its connection is no news."""
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        """Quiet."""
-
+class Handler(QuietHandler):
     def answer(self, status, headers, body):
         self.send_response(status)
         for name, value in headers:

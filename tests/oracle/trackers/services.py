@@ -4,12 +4,12 @@ themselves upload to them too, with more than a client of ours may send."""
 
 import base64
 import gzip
-import http.server
 import json
 import re
-import threading
 import urllib.parse
 import uuid
+
+from loopback_server import LoopbackServer, QuietHandler
 
 SWANLAB_KEY = "a-key-of-swanlab"
 COMET_KEY = "a-key-of-comet"
@@ -30,32 +30,15 @@ def check_fields(body, required, optional=()):
     check(set(required) <= set(body) <= set(required) | set(optional), f"other fields than {required}: {sorted(body)}")
 
 
-class Service(http.server.ThreadingHTTPServer):
+class Service(LoopbackServer):
     """Answers with answer(method, path, query, headers, raw body): (status, body)."""
 
-    daemon_threads = True
-
     def __init__(self):
-        self.lock = threading.Lock()
         self.refusals = []
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def close(self):
-        self.shutdown()
-        self.server_close()
-
-    def handle_error(self, request, client_address):
-        """A client that closes its connection is no news."""
+        super().__init__(Handler)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        """Quiet."""
-
+class Handler(QuietHandler):
     def handle_any(self):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.headers.get("Content-Encoding") == "gzip":

@@ -2,24 +2,19 @@
 
 import base64
 import gzip
-import http.server
 import json
-import threading
 import urllib.parse
+
+from loopback_server import LoopbackServer, QuietHandler
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
 
-class WandBServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
+class WandBServer(LoopbackServer):
     def __init__(self):
         # By run id: {"lines": {offset: row}, "writes": lines that were sent, "config", "summary", "run", "exitcode"}.
         self.runs = {}
-        self.lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     def run(self, name):
         return self.runs.setdefault(
@@ -30,20 +25,8 @@ class WandBServer(http.server.ThreadingHTTPServer):
         assert sorted(lines) == list(range(len(lines)))
         return [json.loads(lines[i]) for i in sorted(lines)]
 
-    def close(self):
-        self.shutdown()
-        self.server_close()
 
-    def handle_error(self, request, client_address):
-        """A client that closes its connection is no news."""
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        """Quiet."""
-
+class Handler(QuietHandler):
     def answer(self, code, value):
         data = json.dumps(value).encode()
         self.send_response(code)

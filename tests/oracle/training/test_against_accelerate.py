@@ -401,9 +401,9 @@ def run_peer(jobs, world_size, data_folder, out, script=PEER):
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
 def peer(request, data_folder, tmp_path_factory):
-    """(world size, folder with the Accelerate script's results of all jobs)."""
+    """(world size, folder with the Accelerate script's results of all JOBS of the test's module)."""
     world_size, out = request.param, tmp_path_factory.mktemp("peer")
-    run_peer(JOBS, world_size, data_folder, out)
+    run_peer(request.module.JOBS, world_size, data_folder, out)
     return world_size, out
 
 

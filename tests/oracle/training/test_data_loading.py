@@ -14,7 +14,7 @@ from test_against_accelerate import (
     job,
     make_data,
     mlp,
-    run_peer,
+    peer,  # noqa: F401 (a fixture)
 )
 
 DISPATCHED = {"dispatch_batches": True}
@@ -100,16 +100,8 @@ def data_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
-def peer(request, data_folder, tmp_path_factory):
-    """(world size, folder with the Accelerate scripts' results)."""
-    out = tmp_path_factory.mktemp("peer")
-    run_peer(JOBS, request.param, data_folder, out)
-    return request.param, out
-
-
 @pytest.mark.parametrize("name", JOBS)
-def test_equals_accelerate(name, peer, data_folder, tmp_path):
+def test_equals_accelerate(name, peer, data_folder, tmp_path):  # noqa: F811
     world_size, peer_folder = peer
     spec, accelerator = JOBS[name]
     ranks = worker_harness.train(spec, data_folder, world_size, accelerator, checkpoints=tmp_path)

@@ -12,7 +12,7 @@ from test_against_accelerate import (
     gpt_job,
     job,
     mlp,
-    run_peer,
+    peer,  # noqa: F401 (a fixture)
 )
 
 LINE_SEARCH = {"lbfgs": {"lr": 0.5, "max_iter": 4, "history_size": 5, "line_search_fn": "strong_wolfe"}}
@@ -85,14 +85,6 @@ JOBS = {
         {**SEEDABLE, "step_scheduler_with_optimizer": False},
     ),
 }
-
-
-@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
-def peer(request, data_folder, tmp_path_factory):  # noqa: F811
-    """(world size, folder with the Accelerate script's results of all jobs)."""
-    out = tmp_path_factory.mktemp("peer")
-    run_peer(JOBS, request.param, data_folder, out)
-    return request.param, out
 
 
 @pytest.mark.parametrize("name", JOBS)

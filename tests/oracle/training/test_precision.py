@@ -12,7 +12,7 @@ from test_against_accelerate import (
     gpt_job,
     job,
     mlp,
-    run_peer,
+    peer,  # noqa: F401 (a fixture)
 )
 
 
@@ -81,14 +81,6 @@ JOBS = {
         {**SEEDABLE, "ddp_kwargs": {"comm_hook": "bf16", "comm_hook_overflow_guard": True}},
     ),
 }
-
-
-@pytest.fixture(scope="module", params=[1, 2], ids=["1_rank", "2_ranks"])
-def peer(request, data_folder, tmp_path_factory):  # noqa: F811
-    """(world size, folder with the Accelerate script's results of all jobs)."""
-    out = tmp_path_factory.mktemp("peer")
-    run_peer(JOBS, request.param, data_folder, out)
-    return request.param, out
 
 
 @pytest.mark.parametrize("name", JOBS)
